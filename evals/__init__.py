@@ -1,0 +1,1 @@
+"""Banks, experiments, statistics and reports."""

@@ -1,0 +1,1 @@
+"""One module per experiment: `Config`, `cells(config)` and `report(scores)`."""

@@ -1,0 +1,1 @@
+"""Pure metric kernels: arrays in, NamedTuples out."""

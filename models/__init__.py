@@ -1,0 +1,1 @@
+"""Networks, weights and tokenizers behind pure functions of params."""

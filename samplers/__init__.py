@@ -1,0 +1,1 @@
+"""Pure sampling loops over a logits function."""
