@@ -1,0 +1,151 @@
+"""Causal language models as scorers: exact log-likelihoods and hidden states of id rows."""
+
+import functools
+from collections.abc import Callable
+from typing import Any, NamedTuple
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+from jaxtyping import Array, Bool, Float, Int
+
+from . import sources, text_tokens
+from .decoder import DecoderConfig, Params, hidden_states, project
+from .denoiser import load_decoder, logits_function
+
+# Tokens in one launch: bounds memory (logits of 2^14 tokens over 32k ids take 2 GB).
+_TOKENS_PER_LAUNCH = 1 << 14
+
+
+class Scorer(NamedTuple):
+    """A causal language model that judges text.
+
+    Attributes:
+        nll: (ids Int["n t"], lengths Int["n"], mask Bool["n t"] | None) -> (sums of
+            -log p(id | earlier ids of the row) in nats Float["n"], scored targets Int["n"]).
+            Ids are scored as given: no BOS is added, targets are positions 1..length-1 where
+            `mask` (default: all) is True.
+        hidden: (ids, lengths) -> final hidden states Float["n t d"]; zeros beyond a row's length.
+        logits_fn, params: as in `Denoiser`; position i predicts token i + 1.
+        eos_id, bos_id: special ids, or None.
+        num_ids: ids below this are real tokens.
+        tokenizer: None where the folder has no tokenizer file.
+        card: source, digests, sizes.
+    """
+
+    nll: Callable[..., tuple[np.ndarray, np.ndarray]]
+    hidden: Callable[..., np.ndarray]
+    logits_fn: Callable[..., Float[Array, "b l v"]]
+    params: Params
+    eos_id: int | None
+    bos_id: int | None
+    num_ids: int
+    tokenizer: text_tokens.Tokenizer | None
+    card: sources.ModelCard
+
+
+def load_scorer(
+    source: str, *, dtype: str = "float32", mesh: Any = None, architecture: str | None = None
+) -> Scorer:
+    """Loads a causal scorer; arguments and errors as `load_denoiser`."""
+    loaded = load_decoder(source, "scorer", dtype, mesh, architecture)
+    config = loaded.spec.decoder
+    num_ids = loaded.spec.num_ids
+    if loaded.tokenizer is not None:
+        num_ids = min(num_ids, loaded.tokenizer.vocab_size)
+    return Scorer(
+        functools.partial(_nll, config, loaded.params),
+        functools.partial(_hidden, config, loaded.params),
+        logits_function(config),
+        loaded.params,
+        loaded.spec.eos_id,
+        loaded.spec.bos_id,
+        num_ids,
+        loaded.tokenizer,
+        loaded.card,
+    )
+
+
+def _nll(config, params, ids, lengths, mask=None):
+    ids, lengths = _check_rows(config, ids, lengths)
+    targets = np.arange(ids.shape[1]) < lengths[:, None]
+    targets[:, :1] = False
+    if mask is not None:
+        if np.shape(mask) != ids.shape:
+            raise ValueError(f"mask has shape {np.shape(mask)}, ids {ids.shape}; they must agree")
+        targets &= np.asarray(mask, bool)
+    sums = [_launch_nll(config, params, *rows) for rows in _launches(ids, lengths, targets)]
+    nll = np.concatenate(sums)[: len(ids)]
+    if not np.isfinite(nll).all():
+        bad = int(np.flatnonzero(~np.isfinite(nll))[0])
+        raise ValueError(f"the scorer gives row {bad} a log-likelihood that is not finite")
+    return nll, targets.sum(axis=1).astype(np.int32)
+
+
+def _hidden(config, params, ids, lengths):
+    ids, lengths = _check_rows(config, ids, lengths)
+    parts = [
+        _launch_hidden(config, params, rows, token_mask)
+        for rows, token_mask, _ in _launches(ids, lengths, np.zeros_like(ids, bool))
+    ]
+    return np.concatenate([np.asarray(part) for part in parts])[: len(ids)]
+
+
+def _launches(ids, lengths, targets):
+    """Batches of one shape: as many rows as the launch holds, the last one filled up."""
+    n, t = ids.shape
+    rows = max(1, min(n, _TOKENS_PER_LAUNCH // t))
+    padded = -(-n // rows) * rows
+    token_mask = np.arange(t) < np.maximum(lengths, 1)[:, None]
+    index = np.minimum(np.arange(padded), n - 1)
+    for start in range(0, padded, rows):
+        part = index[start : start + rows]
+        yield ids[part], token_mask[part], targets[part]
+
+
+@functools.partial(jax.jit, static_argnums=0)
+def _launch_nll(
+    config: DecoderConfig,
+    params: Params,
+    ids: Int[Array, "b t"],
+    token_mask: Bool[Array, "b t"],
+    targets: Bool[Array, "b t"],
+) -> Float[Array, "b"]:
+    hidden = hidden_states(config, params, ids, token_mask)
+    logits = project(config, params, hidden[:, :-1])
+    log_p = jax.nn.log_softmax(logits)
+    picked = jnp.take_along_axis(log_p, ids[:, 1:, None], axis=-1)[..., 0]
+    return -jnp.where(targets[:, 1:], picked, 0.0).sum(axis=1)
+
+
+@functools.partial(jax.jit, static_argnums=0)
+def _launch_hidden(
+    config: DecoderConfig,
+    params: Params,
+    ids: Int[Array, "b t"],
+    token_mask: Bool[Array, "b t"],
+) -> Float[Array, "b t d"]:
+    hidden = hidden_states(config, params, ids, token_mask).astype(jnp.float32)
+    return jnp.where(token_mask[..., None], hidden, 0.0)
+
+
+def _check_rows(config: DecoderConfig, ids, lengths) -> tuple[np.ndarray, np.ndarray]:
+    ids, lengths = np.asarray(ids), np.asarray(lengths)
+    if ids.ndim != 2 or not np.issubdtype(ids.dtype, np.integer) or 0 in ids.shape:
+        raise ValueError(f"ids must be a non-empty 2-D integer array, not {ids.dtype}{ids.shape}")
+    if lengths.shape != (len(ids),) or not np.issubdtype(lengths.dtype, np.integer):
+        raise ValueError(
+            f"lengths must hold {len(ids)} integers, not {lengths.dtype}{lengths.shape}"
+        )
+    if lengths.min() < 0 or lengths.max() > ids.shape[1]:
+        raise ValueError(
+            f"lengths must lie in 0..{ids.shape[1]}, not {lengths.min()}..{lengths.max()}"
+        )
+    valid = ids[np.arange(ids.shape[1]) < lengths[:, None]]
+    if valid.size and (valid.min() < 0 or valid.max() >= config.vocab_size):
+        raise ValueError(
+            f"ids must lie in 0..{config.vocab_size - 1}, not {valid.min()}..{valid.max()}"
+        )
+    # What lies beyond a row's length is the caller's business, but must index the embedding.
+    clean = np.where(np.arange(ids.shape[1]) < lengths[:, None], ids, 0)
+    return clean.astype(np.int32), lengths.astype(np.int32)

@@ -1,0 +1,117 @@
+"""safetensors files to parameters and back, by the tables of `architectures`."""
+
+import contextlib
+import pathlib
+from collections.abc import Mapping
+
+import jax
+import jax.numpy as jnp
+import ml_dtypes
+import numpy as np
+import safetensors
+import safetensors.numpy
+
+from .architectures import Architecture, Tensor
+from .decoder import DecoderConfig, Params, abstract_params
+
+_STORED = ("F32", "F16", "BF16")
+
+
+def load_params(
+    folder: pathlib.Path, family: Architecture, config: DecoderConfig, dtype: str
+) -> Params:
+    """Reads every `*.safetensors` of a folder into stacked parameters, tensor by tensor.
+
+    Raises:
+        ValueError: no file, an unreadable file, or tensors that are missing, unexpected, stored
+            twice, misshapen or of another type than F32, F16, BF16; all of them in one message.
+    """
+    files = sorted(folder.glob("*.safetensors"))
+    if not files:
+        raise ValueError(f"{folder}: no *.safetensors file found")
+    with contextlib.ExitStack() as stack:
+        try:
+            opened = [stack.enter_context(safetensors.safe_open(f, "numpy")) for f in files]
+        except (OSError, safetensors.SafetensorError) as error:
+            raise ValueError(f"{folder}: cannot read {files}: {error}") from error
+        holder = {}
+        problems = []
+        for handle in opened:
+            for name in handle.keys():  # noqa: SIM118 (a safe_open handle, not a dict)
+                if name in holder:
+                    problems.append(f"stored twice {name}")
+                holder[name] = handle
+        expected = expected_tensors(family, config)
+        problems += [f"missing {name}" for name in sorted(expected.keys() - holder.keys())]
+        problems += [f"unexpected {name}" for name in sorted(holder.keys() - expected.keys())]
+        for name in sorted(expected.keys() & holder.keys()):
+            view = holder[name].get_slice(name)
+            if tuple(view.get_shape()) != expected[name]:
+                problems.append(f"{name} has shape {view.get_shape()}, not {expected[name]}")
+            if view.get_dtype() not in _STORED:
+                problems.append(f"{name} has type {view.get_dtype()}, not one of {_STORED}")
+        if problems:
+            raise ValueError(f"{folder}: tensors of a {family.name} model: " + "; ".join(problems))
+        return _assemble(family, config, lambda name: holder[name].get_tensor(name), dtype)
+
+
+def save_params(
+    path: pathlib.Path, family: Architecture, config: DecoderConfig, params: Params
+) -> None:
+    """Writes parameters in bfloat16 under the family's own tensor names."""
+    tensors = {}
+    for row in _rows(family, config):
+        value = params
+        for part in row.path:
+            value = value[part]
+        value = np.asarray(value).astype(ml_dtypes.bfloat16)
+        for layer, name in enumerate(_names(row, config)):
+            matrix = value[layer] if "{i}" in row.name else value
+            tensors[name] = np.ascontiguousarray(matrix.T if row.transpose else matrix)
+    path.parent.mkdir(parents=True, exist_ok=True)
+    safetensors.numpy.save_file(tensors, path, metadata={"format": "pt"})
+
+
+def expected_tensors(family: Architecture, config: DecoderConfig) -> Mapping[str, tuple[int, ...]]:
+    """Name and stored shape of every tensor a checkpoint of this shape must hold."""
+    shapes = abstract_params(config)
+    expected = {}
+    for row in _rows(family, config):
+        value = shapes
+        for part in row.path:
+            value = value[part]
+        shape = value.shape[1:] if "{i}" in row.name else value.shape
+        for name in _names(row, config):
+            expected[name] = tuple(reversed(shape)) if row.transpose else tuple(shape)
+    return expected
+
+
+def _assemble(family, config, fetch, dtype) -> Params:
+    params: Params = {}
+    for row in _rows(family, config):
+        names = _names(row, config)
+        tensors = (fetch(name).T if row.transpose else fetch(name) for name in names)
+        if "{i}" in row.name:
+            first = next(tensors)
+            value = np.empty((len(names), *first.shape), jnp.dtype(dtype))
+            value[0] = first
+            for layer, tensor in enumerate(tensors, start=1):
+                value[layer] = tensor
+        else:
+            value = next(tensors).astype(jnp.dtype(dtype))
+        node = params
+        for part in row.path[:-1]:
+            node = node.setdefault(part, {})
+        node[row.path[-1]] = jax.device_put(value)
+    return params
+
+
+def _rows(family: Architecture, config: DecoderConfig) -> list[Tensor]:
+    tied = family.tied if config.tie_embeddings else ()
+    return [row for row in family.tensors if row.path[0] not in tied]
+
+
+def _names(row: Tensor, config: DecoderConfig) -> list[str]:
+    if "{i}" not in row.name:
+        return [row.name]
+    return [row.name.replace("{i}", str(layer)) for layer in range(config.num_layers)]
