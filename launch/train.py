@@ -10,7 +10,6 @@ beside the published weights hold the commands, times and curves of the runs tha
 """
 
 import functools
-import json
 import pathlib
 import time
 
@@ -22,6 +21,7 @@ import orbax.checkpoint as ocp
 from absl import app, flags, logging
 
 from dlmeval.evals import corpora
+from dlmeval.launch import publish
 from dlmeval.models import decoder, objectives, text_tokens
 
 FLAGS = flags.FLAGS
@@ -75,7 +75,7 @@ def main(argv):
         tie_embeddings=True,
     )
     state, record = train(config, tokenizer)
-    del state, record, output
+    publish.publish(output, config, state["ema"], tokenizer, record)
 
 
 def train(config, tokenizer):
@@ -182,10 +182,8 @@ def make_optimizer() -> optax.GradientTransformation:
     def dimensions(params):
         # Blocks are stacked on axis 0; their matrices map axis 1 to axis 2.
         spec = optax.contrib.MuonDimensionNumbers(reduction_axis=1, output_axis=2)
-        return {
-            name: jax.tree.map(lambda x: spec if name == "blocks" and x.ndim == 3 else None, value)
-            for name, value in params.items()
-        }
+        blocks = jax.tree.map(lambda x: spec if x.ndim == 3 else None, params["blocks"])
+        return {**dict.fromkeys(params), "blocks": blocks}
 
     muon = optax.contrib.muon(
         schedule(FLAGS.learning_rate),

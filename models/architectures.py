@@ -71,7 +71,7 @@ def architecture_of(config: Mapping[str, Any], override: str | None, where: str)
     Raises:
         ValueError: neither names a family that is implemented.
     """
-    name = override or config.get("model_type")
+    name = str(override or config.get("model_type"))
     if name not in ARCHITECTURES:
         accepted = ", ".join(sorted(ARCHITECTURES))
         raise ValueError(

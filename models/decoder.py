@@ -173,5 +173,5 @@ def _graph(config: DecoderConfig):
 
 
 def _normal(rngs: nnx.Rngs, rows: int, columns: int, scale: float | None = None):
-    scale = rows**-0.5 if scale is None else scale
-    return jax.random.normal(rngs.params(), (rows, columns)) * scale
+    deviation = rows**-0.5 if scale is None else scale
+    return jax.random.normal(rngs.params(), (rows, columns)) * deviation

@@ -9,7 +9,6 @@ import jax.numpy as jnp
 from jaxtyping import Array, Bool, Float, Int
 
 from . import architectures, sources, text_tokens, weights
-
 from .decoder import DecoderConfig, Params, region_logits
 
 

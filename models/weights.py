@@ -3,6 +3,7 @@
 import contextlib
 import pathlib
 from collections.abc import Mapping
+from typing import Any
 
 import jax
 import jax.numpy as jnp
@@ -61,7 +62,7 @@ def save_params(
     """Writes parameters in bfloat16 under the family's own tensor names."""
     tensors = {}
     for row in _rows(family, config):
-        value = params
+        value: Any = params
         for part in row.path:
             value = value[part]
         value = np.asarray(value).astype(ml_dtypes.bfloat16)
@@ -70,6 +71,7 @@ def save_params(
             tensors[name] = np.ascontiguousarray(matrix.T if row.transpose else matrix)
     path.parent.mkdir(parents=True, exist_ok=True)
     safetensors.numpy.save_file(tensors, path, metadata={"format": "pt"})
+    path.chmod(0o644)  # the library writes for the owner alone
 
 
 def expected_tensors(family: Architecture, config: DecoderConfig) -> Mapping[str, tuple[int, ...]]:
@@ -77,7 +79,7 @@ def expected_tensors(family: Architecture, config: DecoderConfig) -> Mapping[str
     shapes = abstract_params(config)
     expected = {}
     for row in _rows(family, config):
-        value = shapes
+        value: Any = shapes
         for part in row.path:
             value = value[part]
         shape = value.shape[1:] if "{i}" in row.name else value.shape
