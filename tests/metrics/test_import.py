@@ -1,0 +1,29 @@
+"""Importing the metrics must stay light: no JAX backend, no frameworks."""
+
+import importlib
+import json
+import subprocess
+import sys
+
+CODE = """
+import json, sys
+import dlmeval.metrics
+from jax._src import xla_bridge
+print(json.dumps([xla_bridge.backends_are_initialized(), sorted(sys.modules)]))
+"""
+
+
+def test_import_starts_no_backend_and_loads_no_framework():
+    """`jax.distributed.initialize` refuses to run once a backend exists."""
+    run = subprocess.run([sys.executable, "-c", CODE], capture_output=True, text=True, check=True)
+    started, loaded = json.loads(run.stdout)
+    assert not started
+    heavy = {"flax", "torch", "sklearn", "nltk", "transformers", "matplotlib", "mauve", "faiss"}
+    assert not heavy & set(loaded)
+    assert not {name for name in loaded if name.startswith(("dlmeval.models", "dlmeval.samplers"))}
+
+
+def test_public_names_exist_and_are_sorted():
+    metrics = importlib.import_module("dlmeval.metrics")
+    assert metrics.__all__ == sorted(metrics.__all__)
+    assert all(hasattr(metrics, name) for name in metrics.__all__)
