@@ -1,0 +1,199 @@
+"""How the samples of a cell come to be: by a network, by counting, or from the text itself.
+
+Every function here returns a `Draw`: rows in, `Drawn` out. Row i is the same whatever rows are
+asked for with it, so a bank can be drawn in any pieces.
+"""
+
+from collections.abc import Callable
+from typing import Any, NamedTuple
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+from jaxtyping import Array, Int
+
+from .. import samplers
+from ..samplers.autoregressive import sample_autoregressive
+from .bank import Sample
+from .cell import Cell
+from .sources import Sources
+from .text_filter import english_filter
+from .windows import cut_windows, take_windows
+
+NAIVE = ("topk_iid", "mirror", "periodic", "phrase_bank")
+
+
+class Drawn(NamedTuple):
+    """Rows of a bank.
+
+    Attributes:
+        samples: one per row asked for.
+        launches: batched forward calls that ran for them; 0 where no network did.
+        history: canvases after each nominal step, where the cell records them.
+    """
+
+    samples: list[Sample]
+    launches: int
+    history: samplers.History | None
+
+
+Draw = Callable[[range], Drawn]
+
+
+def drawer(cell: Cell, sources: Sources, *, batch_size: int) -> Draw:
+    """The function that draws rows of a cell."""
+    if cell.role in ("generated", "trajectory"):
+        return _denoised(cell, sources, batch_size)
+    if cell.role == "autoregressive":
+        return _autoregressive(cell, sources, batch_size)
+    if cell.role == "heuristic":
+        return _counted(cell, sources)
+    return _windowed(cell, sources)
+
+
+def sampler_config(cell: Cell) -> samplers.SamplerConfig:
+    """The sampler's settings of a cell; what the cell leaves None keeps the sampler's default.
+
+    Raises:
+        ValueError: settings that the sampler refuses.
+    """
+    names = {field for field in samplers.SamplerConfig.__dataclass_fields__ if hasattr(cell, field)}
+    settings: dict[str, Any] = {
+        name: value for name in sorted(names) if (value := getattr(cell, name)) is not None
+    }
+    return samplers.SamplerConfig(**settings)
+
+
+def sample_keys(seed: int, rows: range) -> Array:
+    """One key per sample, from the seed and the sample's index in the bank alone."""
+    root = jax.random.key(seed)
+    return jax.vmap(jax.random.fold_in, in_axes=(None, 0))(root, jnp.arange(rows.start, rows.stop))
+
+
+def _denoised(cell: Cell, sources: Sources, batch_size: int) -> Draw:
+    denoiser = sources.denoiser(str(cell.model))
+    config = sampler_config(cell)
+    no_prompt = jnp.zeros((batch_size, 0), jnp.int32)
+
+    def launch(keys: Array) -> Any:
+        return samplers.sample(
+            denoiser.logits_fn,
+            denoiser.params,
+            no_prompt,
+            no_prompt.astype(bool),
+            keys,
+            config,
+            mask_id=denoiser.mask_id,
+            num_ids=denoiser.num_ids,
+            eos_id=denoiser.eos_id,
+        )
+
+    return _batched(cell, launch, denoiser.tokenizer, denoiser.eos_id, batch_size)
+
+
+def _autoregressive(cell: Cell, sources: Sources, batch_size: int) -> Draw:
+    scorer = sources.scorer(str(cell.model))
+    start = jnp.full((batch_size, 1), start_id(scorer), jnp.int32)
+
+    def launch(keys: Array) -> Any:
+        return sample_autoregressive(
+            scorer.logits_fn,
+            scorer.params,
+            start,
+            jnp.ones_like(start, bool),
+            keys,
+            gen_length=cell.gen_length,
+            unmask_temp=float(cell.unmask_temp or 0.0),
+            num_ids=scorer.num_ids,
+        )
+
+    return _batched(cell, launch, scorer.tokenizer, scorer.eos_id, batch_size)
+
+
+def start_id(scorer: Any) -> int:
+    """The id that starts a document: begin-of-sequence, else end-of-sequence.
+
+    Raises:
+        ValueError: the scorer has neither.
+    """
+    found = scorer.eos_id if scorer.bos_id is None else scorer.bos_id
+    if found is None:
+        raise ValueError("the scorer has no bos or eos id, so its text has nothing to start from")
+    return found
+
+
+def _batched(
+    cell: Cell, launch: Callable[[Array], Any], tokenizer: Any, eos_id: int | None, batch_size: int
+) -> Draw:
+    """Runs `launch` on full batches; a short last batch is filled with rows that are dropped.
+
+    One batch shape means one compilation.
+    """
+
+    def draw(rows: range) -> Drawn:
+        samples, canvases, launches, mask_id = [], [], 0, -1
+        for start in range(rows.start, rows.stop, batch_size):
+            wanted = min(batch_size, rows.stop - start)
+            out = launch(sample_keys(cell.seed, range(start, start + batch_size)))
+            tokens = np.asarray(out.tokens)[:wanted, -cell.gen_length :]
+            for row, nfe in zip(tokens, np.asarray(out.nfe)):
+                ids = truncate(row, eos_id) if cell.eos_policy != "keep" else row
+                samples.append(finished(cell, ids, tokenizer, int(nfe)))
+            launches += int(out.launches)
+            if out.history is not None:
+                mask_id = out.history.mask_id
+                canvases.append(np.asarray(out.history.canvas)[:, :wanted])
+        if not canvases:
+            return Drawn(samples, launches, None)
+        canvas: Any = np.concatenate(canvases, axis=1)
+        return Drawn(samples, launches, samplers.History(canvas, mask_id))
+
+    return draw
+
+
+def _counted(cell: Cell, sources: Sources) -> Draw:
+    tokenizer = sources.denoiser(str(cell.model)).tokenizer
+    counts = sources.counts(str(cell.corpus), str(cell.model))
+    ids = naive_sampler(cell.strategy)(
+        counts,
+        cell.size,
+        length=cell.gen_length,
+        num_samples=cell.num_samples,
+        seed=cell.seed,
+    )
+    return _stored(cell, np.asarray(ids), tokenizer)
+
+
+def naive_sampler(name: str) -> Callable[..., Int[np.ndarray, "n length"]]:
+    """The naive sampler of a name of `NAIVE`."""
+    return {name: getattr(samplers, name) for name in NAIVE}[name]
+
+
+def _windowed(cell: Cell, sources: Sources) -> Draw:
+    documents = sources.encoded(str(cell.corpus), str(cell.model))
+    windows = cut_windows(documents, cell.gen_length)
+    ids = take_windows(windows, int(cell.offset or 0), cell.num_samples)
+    return _stored(cell, ids, sources.denoiser(str(cell.model)).tokenizer)
+
+
+def _stored(cell: Cell, ids: Int[np.ndarray, "n length"], tokenizer: Any) -> Draw:
+    def draw(rows: range) -> Drawn:
+        samples = [finished(cell, row, tokenizer, 0) for row in ids[rows.start : rows.stop]]
+        return Drawn(samples, 0, None)
+
+    return draw
+
+
+def truncate(ids: Int[np.ndarray, "t"], eos_id: int | None) -> Int[np.ndarray, "s"]:
+    """The ids before the first end-of-sequence token; all of them without one."""
+    if eos_id is None:
+        return ids
+    hits = np.flatnonzero(ids == eos_id)
+    return ids[: hits[0]] if hits.size else ids
+
+
+def finished(cell: Cell, ids: Int[np.ndarray, "t"], tokenizer: Any, nfe: int) -> Sample:
+    """Decodes and filters one row."""
+    text = tokenizer.decode([int(token) for token in ids])
+    accepted = english_filter(text, cell.ascii_min, cell.cjk_max).accepted
+    return Sample(ids, text, nfe, accepted)

@@ -1,0 +1,42 @@
+"""Errors that a person can mend: the launcher prints them as one line and exits with code 2."""
+
+import contextlib
+import errno
+from collections.abc import Iterator
+
+
+class InputError(ValueError):
+    """A flag, file or folder is unusable as given; the message names it and the remedy."""
+
+
+class BankExistsError(InputError, FileExistsError):
+    """A complete bank is already stored; banks are never overwritten."""
+
+
+@contextlib.contextmanager
+def naming(subject: str, remedy: str = "") -> Iterator[None]:
+    """Turns a `ValueError` or `OSError` of the body into an `InputError` that names `subject`.
+
+    Args:
+        subject: the flag or file at fault, such as "--reference".
+        remedy: what to do about it, appended in brackets.
+    """
+    try:
+        yield
+    except InputError:
+        raise
+    except (ValueError, OSError) as error:
+        if isinstance(error, OSError) and error.errno == errno.ENOSPC:
+            raise
+        hint = f" ({remedy})" if remedy else ""
+        raise InputError(f"{subject}: {one_line(error)}{hint}") from error
+
+
+def one_line(error: BaseException) -> str:
+    """The message of an error on a single line."""
+    return " ".join(str(error).split()) or type(error).__name__
+
+
+def disk_full(error: OSError) -> bool:
+    """Whether an `OSError` says that a disk or quota is full."""
+    return error.errno in (errno.ENOSPC, errno.EDQUOT)

@@ -1,0 +1,72 @@
+"""Scores texts that were drawn elsewhere, in memory: no workdir, no plan."""
+
+from collections.abc import Sequence
+
+import numpy as np
+
+from .bank import SampleBank, bank_digest
+from .errors import InputError
+from .features import compute_features
+from .scores import Score
+from .scoring import ScoreSettings, score_bank
+from .sources import Sources, model_digest
+from .text_filter import english_filter
+
+
+def score_texts(
+    texts: Sequence[str],
+    reference: Sequence[str],
+    *,
+    scorer: str = "embedded:kjv-scorer",
+    max_tokens: int = 128,
+    batch_size: int = 64,
+    sources: Sources | None = None,
+) -> dict[str, Score]:
+    """The profile of one's own texts against reference texts.
+
+    Args:
+        texts: generated texts.
+        reference: real texts, cut by the same rule as `texts`: lengths and sizes that differ
+            show up as distance. If the sizes differ the larger side is cut to the smaller.
+        scorer: causal model for likelihoods and features.
+        max_tokens: scorer tokens read of each text.
+        batch_size: texts a launch.
+        sources: loaders of models; the usual ones by default.
+
+    Returns:
+        {metric: Score}, as the pipeline writes them: gen_ppl, h_uni, mauve, energy_distance, mmd,
+        frechet_distance, jcd, self_bleu, distinct_3 and their kin. Numbers that need a forward
+        count are not among them.
+
+    Raises:
+        ValueError: no texts on a side, an entry that is no string, or an unusable scorer.
+    """
+    sources = sources or Sources()
+    model = sources.scorer(scorer)
+    if model.tokenizer is None:
+        raise InputError(f"scorer {scorer!r} has no tokenizer.json; add it to the folder")
+    settings = ScoreSettings(scorer, model_digest(model.card), max_tokens)
+    sides = []
+    for name, side in (("texts", texts), ("reference", reference)):
+        bank = _bank(name, side)
+        sides.append((bank, compute_features(bank.texts, model, max_tokens, batch_size=batch_size)))
+    (bank, features), real = sides
+    scores = score_bank(bank, features, real, settings)
+    return {name: score for name, score in scores.items() if name not in ("nfe_mean", "launches")}
+
+
+def _bank(name: str, texts: Sequence[str]) -> SampleBank:
+    if isinstance(texts, str) or not all(isinstance(text, str) for text in texts):
+        raise InputError(f"{name} must be a sequence of strings")
+    if not texts:
+        raise InputError(f"{name} holds no text")
+    n = len(texts)
+    return SampleBank(
+        ids=np.zeros((n, 1), np.int32),
+        lengths=np.zeros(n, np.int32),
+        texts=tuple(texts),
+        nfe=np.zeros(n, np.int32),
+        accepted=np.array([english_filter(text).accepted for text in texts]),
+        manifest={"measured": {"launches": 0}},
+        digest=bank_digest(texts),
+    )

@@ -1,0 +1,161 @@
+"""Runs an experiment: plan, then the stages sample, score and report, each one resumable."""
+
+import pathlib
+import sys
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+from . import storage
+from .errors import InputError
+from .estimate import Estimate, estimate, free_bytes
+from .events import EventLog, device_name
+from .experiment import load_experiment, make_config
+from .plan import PLAN, Plan, check_workdir, make_plan
+from .sample_stage import environment, run_sample_stage
+from .score_stage import run_score_stage
+from .sources import Sources
+
+STAGES = ("sample", "score", "report")
+# Bytes on disk: JSON of a token (its id, its text) and a row's other fields; a row's features.
+_TOKEN_BYTES, _ROW_BYTES, _FEATURE_BYTES = 12, 80, 8192
+
+
+def run_experiment(
+    name: str,
+    config: Mapping[str, Any] | Any,
+    workdir: str | pathlib.Path,
+    stages: Sequence[str] | str = STAGES,
+    *,
+    sources: Sources | None = None,
+) -> dict[str, int]:
+    """Runs stages of an experiment in a workdir; running again does only what is missing.
+
+    All inputs are checked before anything is written. The plan is written first; a workdir keeps
+    to one plan for good. After a crash the same call goes on where the last one stopped, and the
+    banks and scores are the same bytes as without the crash.
+
+    Args:
+        name: a module of `evals/experiments`, such as "quickstart".
+        config: its `Config`, or a mapping of fields that differ from the defaults.
+        workdir: folder of all results; created.
+        stages: some of "sample", "score", "report" (a sequence, or names joined by commas).
+        sources: loaders of models and corpora; the usual ones by default.
+
+    Returns:
+        {stage: banks or reports made}; all zeros but the report's mean that nothing was left.
+
+    Raises:
+        ValueError: `InputError` for anything a person can mend: unknown names, unusable models,
+            corpora or settings, a workdir of another plan or in use, a bank that was edited.
+    """
+    chosen = parse_stages(stages)
+    workdir = pathlib.Path(workdir)
+    sources = sources or Sources()
+    experiment = load_experiment(name)
+    settings: Any = make_config(experiment, config)
+    plan = make_plan(name, settings, sources)
+    check_workdir(workdir, plan)
+    try:
+        workdir.mkdir(parents=True, exist_ok=True)
+    except (FileExistsError, NotADirectoryError, PermissionError) as error:
+        raise InputError(
+            f"--workdir={workdir} cannot be made a folder ({error.strerror})"
+        ) from error
+    done = {}
+    with storage.exclusive(workdir):
+        check_workdir(workdir, plan)
+        storage.remove_leftovers(workdir)
+        if not (workdir / PLAN).exists():
+            storage.write_json(workdir / PLAN, plan.record())
+        log = EventLog(workdir / "events.jsonl")
+        log.write("start", experiment=name, stages=chosen, argv=sys.argv, **environment())
+        for stage in chosen:
+            with log.span("stage", stage=stage, device=device_name()) as found:
+                if stage == "sample":
+                    sizes = settings.batch_size, settings.shard_size
+                    found["made"] = run_sample_stage(plan, workdir, sources, log, *sizes)
+                elif stage == "score":
+                    found["made"] = run_score_stage(
+                        plan, workdir, sources, log, settings.batch_size
+                    )
+                else:
+                    experiment.report(workdir, sources=sources)
+                    found["made"] = 1
+            done[stage] = found["made"]
+            print(_stage_line(stage, found["made"], workdir), flush=True)
+    return done
+
+
+def dry_run(name: str, config: Mapping[str, Any] | Any, workdir: str | pathlib.Path) -> str:
+    """Describes a run without writing anything: cells, files needed, forwards, memory, time.
+
+    Raises:
+        ValueError: as `run_experiment`; so a dry run that passes means usable inputs.
+    """
+    workdir = pathlib.Path(workdir)
+    sources = Sources()
+    settings: Any = make_config(load_experiment(name), config)
+    plan = make_plan(name, settings, sources)
+    check_workdir(workdir, plan)
+    cost = estimate(plan, sources, settings.batch_size)
+    return "\n".join(_description(plan, sources, cost, workdir))
+
+
+def parse_stages(stages: Sequence[str] | str) -> list[str]:
+    """Stages in the order in which they run.
+
+    Raises:
+        InputError: an unknown name, or none.
+    """
+    names = stages.split(",") if isinstance(stages, str) else list(stages)
+    names = [name.strip() for name in names]
+    unknown = [name for name in names if name not in STAGES]
+    if unknown or not names:
+        raise InputError(f"--stages={','.join(names)} is unknown; accepted: {','.join(STAGES)}")
+    return [stage for stage in STAGES if stage in names]
+
+
+def _stage_line(stage: str, made: int, workdir: pathlib.Path) -> str:
+    if stage == "report":
+        return f"report: {workdir / 'report' / 'index.html'}"
+    verb = {"sample": "sampled", "score": "scored"}[stage]
+    return f"{stage}: {made} banks {verb}" if made else f"{stage}: nothing left to do"
+
+
+def _description(plan: Plan, sources: Sources, cost: Estimate, workdir: pathlib.Path) -> list[str]:
+    """Lines of a dry run."""
+    lines = [f"experiment {plan.experiment}: {len(plan.cells)} cells in {workdir}", ""]
+    lines.append(f"{'arm':<34}{'seed':>5}{'n':>7}{'length':>8}{'forwards':>10}")
+    for cell in plan.cells:
+        count = cost.forwards[f"{cell.arm} seed {cell.seed}"]
+        lines.append(
+            f"{cell.arm:<34}{cell.seed:>5}{cell.num_samples:>7}{cell.gen_length:>8}{count:>10}"
+        )
+    lines += ["", "files needed:", *(f"  {line}" for line in _files(plan, sources)), ""]
+    disk = sum(
+        cell.num_samples * (_ROW_BYTES + _FEATURE_BYTES + _TOKEN_BYTES * cell.gen_length)
+        for cell in plan.cells
+    )
+    lines += [
+        f"forwards: at most {cost.total_forwards} (batched, scoring included)",
+        f"memory: about {cost.memory_bytes / 1e9:.1f} GB",
+        f"disk: about {disk / 1e6:.0f} MB of {free_bytes(workdir) / 1e6:.0f} MB free",
+        f"time: about {cost.seconds / 60:.1f} min on {device_name()}",
+        "nothing was written (--dry_run)",
+    ]
+    return lines
+
+
+def _files(plan: Plan, sources: Sources) -> list[str]:
+    found: dict[str, None] = {}
+    for cell in plan.cells:
+        load = sources.scorer if cell.role == "autoregressive" else sources.denoiser
+        for file in load(str(cell.model)).card.digests:
+            found[f"{cell.model}: {file}"] = None
+        if cell.corpus is not None:
+            found[
+                f"corpus {cell.corpus} ({len(sources.corpus(cell.corpus).documents)} documents)"
+            ] = None
+    for file in sources.scorer(plan.scoring.scorer).card.digests:
+        found[f"{plan.scoring.scorer}: {file}"] = None
+    return list(found)

@@ -1,0 +1,119 @@
+"""The sample stage: every cell of the plan becomes a bank, shard by shard."""
+
+import dataclasses
+import importlib.metadata
+import pathlib
+import platform
+from typing import Any
+
+import jax
+
+from .. import __version__
+from .bank import is_complete, read_bank
+from .bank_writer import BankWriter
+from .cell import Cell
+from .drawing import drawer, sampler_config
+from .estimate import forwards
+from .events import EventLog, device_name
+from .plan import Plan
+from .progress import reporting
+from .sources import Sources
+from .trajectory import HISTORY, encode_history
+
+
+def bank_path(workdir: pathlib.Path, cell: Cell) -> pathlib.Path:
+    """Folder of a cell's bank."""
+    return workdir / "banks" / cell.fingerprint
+
+
+def run_sample_stage(
+    plan: Plan,
+    workdir: pathlib.Path,
+    sources: Sources,
+    log: EventLog,
+    batch_size: int,
+    shard_size: int,
+) -> int:
+    """Samples what is missing and verifies what is there.
+
+    Returns:
+        The number of banks that were written or completed.
+
+    Raises:
+        InputError: a stored bank was edited.
+    """
+    missing = []
+    for cell in plan.cells:
+        if is_complete(bank_path(workdir, cell)):
+            read_bank(bank_path(workdir, cell))
+        else:
+            missing.append(cell)
+    if not missing:
+        return 0
+    total = sum(work(cell) for cell in missing)
+    with reporting("sample", total) as advance:
+        for cell in missing:
+            facts = {"fingerprint": cell.fingerprint, "arm": cell.arm, "seed": cell.seed}
+            with log.span("sample", **facts, device=device_name()) as found:
+                found |= sample_cell(
+                    cell, bank_path(workdir, cell), sources, batch_size, shard_size
+                )
+            advance(work(cell), f"{cell.arm} seed {cell.seed}")
+    return len(missing)
+
+
+def sample_cell(
+    cell: Cell, path: pathlib.Path, sources: Sources, batch_size: int, shard_size: int
+) -> dict[str, Any]:
+    """Writes the missing shards of a cell's bank and completes it.
+
+    Returns:
+        The measured totals of the bank, for the event log.
+    """
+    # A history is one file for all rows, so its rows are drawn in one piece.
+    size = cell.num_samples if cell.record_history else shard_size
+    writer = BankWriter.open(path, cell_manifest(cell, sources), shard_size=size)
+    missing = writer.missing()
+    if missing:
+        draw = drawer(cell, sources, batch_size=min(batch_size, size, cell.num_samples))
+        for rows in missing:
+            drawn = draw(rows)
+            if drawn.history is not None:
+                writer.attach(HISTORY, encode_history(drawn.history))
+            writer.write(rows, drawn.samples, launches=drawn.launches)
+    writer.finish()
+    return writer.manifest["measured"]
+
+
+def cell_manifest(cell: Cell, sources: Sources) -> dict[str, Any]:
+    """The planned part of a bank's manifest: the cell, its model's files, the environment."""
+    load = sources.scorer if cell.role == "autoregressive" else sources.denoiser
+    model = load(str(cell.model))
+    samples_tokens = cell.role in ("generated", "trajectory")
+    return {
+        "n": cell.num_samples,
+        "fingerprint": cell.fingerprint,
+        "arm": cell.arm,
+        "cell": dataclasses.asdict(cell),
+        "sampler": dataclasses.asdict(sampler_config(cell)) if samples_tokens else None,
+        "model": {"source": cell.model, "files": dict(model.card.digests)},
+        "environment": environment(),
+    }
+
+
+def environment() -> dict[str, str]:
+    """Versions, device and precision flags that a draw may depend on."""
+    flags = ("jax_default_matmul_precision", "jax_enable_x64", "jax_threefry_partitionable")
+    packages = ("flax", "jax", "jaxlib", "numpy", "tokenizers")
+    return {
+        "dlmeval": __version__,
+        "python": platform.python_version(),
+        **{name: importlib.metadata.version(name) for name in packages},
+        "device": device_name(),
+        **{name: str(jax.config.values[name]) for name in flags},
+    }
+
+
+def work(cell: Cell) -> float:
+    """Units of progress: forwards of a full batch, at least one."""
+    return max(1.0, float(forwards(cell)))

@@ -1,0 +1,74 @@
+"""Models and corpora of a run, loaded once each, and the digests that name their content."""
+
+import pathlib
+from collections.abc import Callable, Mapping
+from typing import Any
+
+import numpy as np
+
+from .. import models, samplers
+from . import corpora
+from .canonical import content_digest
+
+
+class Sources:
+    """Loads denoisers, scorers and corpora on first use and keeps them.
+
+    The loaders can be given, which is how one's own model objects enter a run (and tests theirs).
+    """
+
+    def __init__(
+        self,
+        *,
+        load_denoiser: Callable[[str], Any] | None = None,
+        load_scorer: Callable[[str], Any] | None = None,
+        load_corpus: Callable[[str], corpora.Corpus] = corpora.load_corpus,
+    ):
+        self._load_denoiser = load_denoiser or models.load_denoiser
+        self._load_scorer = load_scorer or models.load_scorer
+        self._load_corpus = load_corpus
+        self._loaded: dict[tuple[str, str], Any] = {}
+
+    def denoiser(self, source: str) -> Any:
+        """The denoiser of a source, as `models.load_denoiser` gives it."""
+        return self._once("denoiser", source, self._load_denoiser)
+
+    def scorer(self, source: str) -> Any:
+        """The scorer of a source, as `models.load_scorer` gives it."""
+        return self._once("scorer", source, self._load_scorer)
+
+    def corpus(self, source: str) -> corpora.Corpus:
+        """The documents of a source, as `corpora.load_corpus` gives them."""
+        return self._once("corpus", source, self._load_corpus)
+
+    def encoded(self, corpus: str, model: str) -> tuple[np.ndarray, ...]:
+        """The documents of a corpus as ids of a denoiser's tokenizer, without special tokens."""
+
+        def encode(_: str) -> tuple[np.ndarray, ...]:
+            tokenizer = self.denoiser(model).tokenizer
+            documents = self.corpus(corpus).documents
+            return tuple(np.asarray(tokenizer.encode(text), np.int32) for text in documents)
+
+        return self._once(f"ids of {model}", corpus, encode)
+
+    def counts(self, corpus: str, model: str) -> samplers.CorpusCounts:
+        """Token and phrase counts of a corpus in a denoiser's vocabulary."""
+
+        def count(_: str) -> samplers.CorpusCounts:
+            return samplers.corpus_counts(self.encoded(corpus, model))
+
+        return self._once(f"counts of {model}", corpus, count)
+
+    def _once(self, kind: str, source: str, load: Callable[[str], Any]) -> Any:
+        if (kind, source) not in self._loaded:
+            self._loaded[kind, source] = load(source)
+        return self._loaded[kind, source]
+
+
+def model_digest(card: Any) -> str:
+    """One digest of a model: sha256 over the digests of its files, by base name.
+
+    Base names keep the digest the same wherever the folder lies.
+    """
+    digests: Mapping[str, str] = card.digests
+    return content_digest({pathlib.PurePath(name).name: value for name, value in digests.items()})

@@ -1,0 +1,96 @@
+"""Cells: a fingerprint for everything that decides a bank, a label for what seeds share."""
+
+import dataclasses
+import hashlib
+import json
+
+import pytest
+
+from dlmeval.evals import Cell
+from dlmeval.evals.canonical import canonical_json, content_digest
+from dlmeval.evals.cell import cell_from_dict
+
+CELL = Cell(
+    role="generated",
+    strategy="high_entropy",
+    gen_length=64,
+    num_samples=128,
+    seed=3,
+    model="embedded:x",
+    model_digest="ab",
+    num_steps=32,
+    unmask_temp=0.25,
+    remask_fraction=0.15,
+    noise="inverse_cdf",
+)
+
+
+def test_fingerprint_is_sha256_of_canonical_json():
+    text = json.dumps(dataclasses.asdict(CELL), sort_keys=True, separators=(",", ":"))
+    assert CELL.fingerprint == hashlib.sha256(text.encode()).hexdigest()
+
+
+def test_fingerprint_is_the_same_in_every_process():
+    # Changes of this value orphan everyone's banks: raise the version when it must change.
+    assert CELL.fingerprint.startswith("dcad35bce89635cf")
+
+
+@pytest.mark.parametrize("field", [field.name for field in dataclasses.fields(Cell)])
+def test_every_field_counts(field):
+    values = {"role": "trajectory", "strategy": "none", "gen_length": 65, "num_samples": 129}
+    texts = {"model", "model_digest", "corpus", "corpus_digest", "noise", "pace", "pool"}
+    old = getattr(CELL, field)
+    new = values.get(field, "other" if field in texts else 7)
+    assert new != old
+    assert dataclasses.replace(CELL, **{field: new}).fingerprint != CELL.fingerprint
+
+
+def test_seeds_share_arm_and_group():
+    other = dataclasses.replace(CELL, seed=4)
+    assert other.arm == CELL.arm == "high_entropy t=0.25 N=32"
+    assert other.group == CELL.group
+
+
+def test_weights_split_a_group():
+    assert dataclasses.replace(CELL, model_digest="cd").group != CELL.group
+
+
+def test_null_draws_are_no_reference():
+    fields = {"gen_length": 8, "num_samples": 8, "seed": 0, "offset": 0}
+    reference = Cell(role="reference", strategy="reference", part=0, **fields)
+    draws = [dataclasses.replace(reference, part=part, offset=8 * part) for part in (1, 2)]
+    assert reference.arm == "reference"
+    assert draws[0].arm == draws[1].arm == "null"
+    assert draws[0].group == draws[1].group != reference.group
+
+
+def test_naive_arms_name_their_size():
+    cell = Cell(role="heuristic", strategy="mirror", size=500, gen_length=8, num_samples=8, seed=0)
+    assert cell.arm == "mirror 500"
+
+
+def test_a_cell_survives_json():
+    stored = json.loads(json.dumps(dataclasses.asdict(CELL)))
+    assert cell_from_dict(stored) == CELL
+
+
+@pytest.mark.parametrize("change", [{"new_field": 1}, {"seed": None}])
+def test_cells_of_another_version_are_refused(change):
+    fields = {**dataclasses.asdict(CELL), **change}
+    if change == {"seed": None}:
+        del fields["seed"]
+    with pytest.raises(ValueError, match="version"):
+        cell_from_dict(fields)
+
+
+@pytest.mark.parametrize("change", [{"role": "judge"}, {"gen_length": 0}, {"num_samples": 0}])
+def test_bad_fields_are_named(change):
+    with pytest.raises(ValueError, match=next(iter(change))):
+        dataclasses.replace(CELL, **change)
+
+
+def test_canonical_json_ignores_order_and_refuses_nan():
+    assert canonical_json({"b": 1, "a": "é"}) == '{"a":"é","b":1}'
+    assert content_digest({"b": 1, "a": 2}) == content_digest({"a": 2, "b": 1})
+    with pytest.raises(ValueError, match="JSON"):
+        canonical_json({"a": float("nan")})

@@ -1,0 +1,168 @@
+"""The profile of a bank: which rows count, what each number is, and when there is none."""
+
+import dataclasses
+import math
+
+import numpy as np
+import pytest
+
+from dlmeval import metrics
+from dlmeval.evals.bank import SampleBank, bank_digest
+from dlmeval.evals.features import Features
+from dlmeval.evals.score_settings import ScoreSettings
+from dlmeval.evals.scoring import MIN_ROWS, score_bank
+
+N, WIDTH, LENGTH = 16, 16, 16
+SETTINGS = ScoreSettings("toy", "0123456789abcdef", LENGTH, mauve_seeds=(0, 1))
+WORDS = "and the lord said unto moses speak thou".split()
+
+
+def make(seed, n=N):
+    """A bank of random texts beside random features, a row's features belonging to its text."""
+    rng = np.random.default_rng(seed)
+    texts = tuple(" ".join(rng.choice(WORDS, 12)) for _ in range(n))
+    bank = SampleBank(
+        ids=np.zeros((n, 1), np.int32),
+        lengths=np.ones(n, np.int32),
+        texts=texts,
+        nfe=rng.integers(1, 9, n).astype(np.int32),
+        accepted=np.ones(n, bool),
+        manifest={"measured": {"launches": 7}},
+        digest=bank_digest(texts),
+    )
+    features = Features(
+        ids=rng.integers(0, 20, (n, LENGTH)).astype(np.int32),
+        lengths=np.full(n, LENGTH, np.int32),
+        nll=rng.uniform(20, 60, n).astype(np.float32),
+        num_tokens=np.full(n, LENGTH - 1, np.int32),
+        pooled=rng.normal(size=(n, WIDTH)).astype(np.float32),
+    )
+    return bank, features
+
+
+REFERENCE = make(0)
+
+
+@pytest.fixture(scope="module")
+def scores():
+    return score_bank(*make(1), REFERENCE, SETTINGS)
+
+
+def test_perplexities_and_their_adjustment(scores):
+    _, features = make(1)
+    rates = features.nll.astype(np.float64) / features.num_tokens
+    total = math.exp(features.nll.sum(dtype=np.float64) / features.num_tokens.sum())
+    assert scores["gen_ppl"].value == pytest.approx(total, rel=1e-6)
+    assert scores["gen_ppl_sample"].value == pytest.approx(np.exp(rates).mean(), rel=1e-6)
+    assert scores["gen_ppl_macro"].value == pytest.approx(np.exp(rates.mean()), rel=1e-6)
+    adjusted = total / math.exp(scores["h_pos"].value)
+    assert scores["gen_ppl_adjusted"].value == pytest.approx(adjusted, rel=1e-5)
+
+
+def test_distances_take_reference_and_generated_in_this_order(scores):
+    (bank, features), (real, real_features) = make(1), REFERENCE
+    x, y = real_features.pooled, features.pooled
+    codes = metrics.jeffreys_coding_divergence(
+        [text.encode() for text in real.texts], [text.encode() for text in bank.texts]
+    )
+    expected = {
+        "energy_distance": metrics.energy_distance(x, y),
+        "mmd": metrics.mmd(x, y),
+        "frechet_distance": metrics.frechet_distance(x, y),
+        "mauve": metrics.mauve(x, y, num_clusters=2, seeds=(0, 1)).value,
+        "jcd": codes.value,
+        "jcd_coverage": codes.coverage,
+        "jcd_fidelity": codes.fidelity,
+    }
+    for name, value in expected.items():
+        assert scores[name].value == pytest.approx(float(value), rel=1e-5), name
+        assert scores[name].n == N
+
+
+def test_numbers_of_the_bank_itself(scores):
+    bank, features = make(1)
+    assert scores["nfe_mean"].value == pytest.approx(bank.nfe.mean())
+    assert scores["nfe_mean"].stderr == pytest.approx(bank.nfe.std(ddof=1) / math.sqrt(N))
+    assert scores["launches"].value == 7
+    assert scores["acceptance"].value == 1.0
+    assert scores["h_uni"].value == pytest.approx(float(metrics.entropies(features.ids).uni))
+
+
+def test_directions(scores):
+    up = {name for name, score in scores.items() if score.direction == "up"}
+    assert up == {"mauve", "distinct_3", "acceptance"}
+    open_ = {name for name, score in scores.items() if score.direction is None}
+    assert open_ == {"h_uni", "h_pool", "h_pos", "h_pos_mm", "h_joint", "nfe_mean", "launches"}
+
+
+def test_rejected_rows_are_left_out_and_the_reference_is_cut_to_as_many(scores):
+    bank, features = make(1)
+    order = np.r_[N, 0:4, N + 1, 4:N]  # two rejected rows among the accepted ones
+    wide = make(2, N + 2)
+    texts = [*bank.texts, *wide[0].texts[:2]]
+    mixed = bank._replace(
+        ids=np.zeros((N + 2, 1), np.int32),
+        texts=tuple(texts[i] for i in order),
+        accepted=order < N,
+        nfe=np.ones(N + 2, np.int32),
+    )
+    stacked = Features(*(np.concatenate([a, b[:2]])[order] for a, b in zip(features, wide[1])))
+    longer = make(3, N + 2)
+    reference = (
+        REFERENCE[0]._replace(
+            texts=REFERENCE[0].texts + longer[0].texts[:2], accepted=np.ones(N + 2, bool)
+        ),
+        Features(*(np.concatenate([a, b[:2]]) for a, b in zip(REFERENCE[1], longer[1]))),
+    )
+    found = score_bank(mixed, stacked, reference, SETTINGS)
+    for name, score in scores.items():
+        if name not in ("acceptance", "nfe_mean", "launches"):
+            assert found[name] == score, name
+    assert found["acceptance"].value == pytest.approx(N / (N + 2))
+    assert found["acceptance"].n == N + 2
+
+
+def test_texts_without_tokens_are_not_scored(scores):
+    bank, features = make(1)
+    empty = features._replace(lengths=np.r_[0, features.lengths[1:]].astype(np.int32))
+    assert score_bank(bank, empty, None, SETTINGS)["gen_ppl"].n == N - 1
+
+
+def test_too_few_texts_give_reasons_and_not_numbers():
+    bank, features = make(1)
+    few = bank._replace(accepted=np.arange(N) < MIN_ROWS - 1)
+    found = score_bank(few, features, REFERENCE, SETTINGS)
+    for name, score in found.items():
+        if name in ("acceptance", "nfe_mean", "launches"):
+            assert score.value is not None
+        else:
+            assert score.value is None, name
+            assert f"{MIN_ROWS - 1} usable texts" in str(score.reason)
+
+
+def test_a_reference_gets_no_distance_to_itself():
+    found = score_bank(*REFERENCE, None, SETTINGS)
+    assert "jcd" not in found
+    assert "gen_ppl" in found
+
+
+@pytest.mark.parametrize("field", [field.name for field in dataclasses.fields(ScoreSettings)])
+def test_every_setting_shows_in_a_signature(scores, field):
+    values = {"mauve_seeds": (3, 4), "mauve_clusters": 3, "scorer": "x", "scorer_digest": "f" * 64}
+    known = {"mauve_scale": 4.0, "mauve_variance": 0.8, "distinct_order": 2, "jcd_depth": 8}
+    changed = dataclasses.replace(SETTINGS, **{field: (values | known).get(field, 5)})
+    found = score_bank(*make(1), REFERENCE, changed)
+    assert {s.signature for s in found.values()} != {s.signature for s in scores.values()}
+
+
+def test_jackknifed_errors_match_the_spread_of_fresh_banks():
+    rng = np.random.default_rng(0)
+    values, errors = [], []
+    for _ in range(40):
+        bank, features = make(1)
+        # Few distinct ids, so that the plug-in's bias does not hide its spread.
+        ids = rng.choice(4, size=(N, LENGTH), p=[0.6, 0.2, 0.1, 0.1]).astype(np.int32)
+        found = score_bank(bank, features._replace(ids=ids), None, SETTINGS)["h_pool"]
+        values.append(found.value)
+        errors.append(found.stderr)
+    assert np.mean(errors) == pytest.approx(np.std(values, ddof=1), rel=0.35)

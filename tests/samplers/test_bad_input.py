@@ -1,0 +1,144 @@
+"""Every wrong argument is refused by name, before anything is compiled where possible."""
+
+import dataclasses
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+import pytest
+
+from dlmeval.samplers import SamplerConfig, sample
+
+GOOD = SamplerConfig(4, 4, "none", 0.5)
+
+
+@pytest.mark.parametrize(
+    ("change", "message"),
+    [
+        ({"gen_length": 0}, "gen_length=0"),
+        ({"gen_length": 4.5}, "gen_length=4.5"),
+        ({"num_steps": 0}, "num_steps=0"),
+        ({"num_steps": True}, "num_steps=True"),
+        ({"strategy": "low_entropy"}, "strategy='low_entropy' is not one of none, random"),
+        ({"unmask_temp": -0.1}, "unmask_temp=-0.1"),
+        ({"unmask_temp": float("nan")}, "unmask_temp=nan"),
+        ({"unmask_temp": None}, "unmask_temp=None"),
+        ({"remask_fraction": 1.2}, "remask_fraction=1.2 must be between 0 and 1"),
+        ({"cfg_scale": -1.0}, "cfg_scale"),
+        ({"block_length": 3}, "block_length=3 does not divide gen_length=4"),
+        ({"block_length": 0}, "block_length=0"),
+        ({"block_length": 1, "num_steps": 6}, "num_steps=6 is not a multiple of the 4 blocks"),
+        ({"pace": "slow"}, "pace='slow' is not one of auto, ceil, floor, table"),
+        ({"pool": "some"}, "pool='some' is not one of all, decided"),
+        ({"noise": "gumbel_fp32"}, "noise='gumbel_fp32' is not one of inverse_cdf, gumbel_fp64"),
+        ({"eos_policy": "early_exit"}, "eos_policy='early_exit' is not one of truncate"),
+        ({"skip_idle": 1}, "skip_idle=1"),
+    ],
+)
+def test_config(change, message):
+    with pytest.raises(ValueError, match=message):
+        dataclasses.replace(GOOD, **change)
+
+
+def test_temperature_has_no_default():
+    with pytest.raises(TypeError, match="unmask_temp"):
+        SamplerConfig(4, 4, "none")  # type: ignore[call-arg]
+
+
+def call(logits_fn=None, **change):
+    """sample() with good arguments, except those given."""
+    prompt = np.ones((2, 3), np.int32)
+    arguments = {
+        "logits_fn": logits_fn or (lambda w, t, m, r: jnp.zeros((2, r.stop - r.start, 9)) + w),
+        "params": jnp.float32(0),
+        "prompt": prompt,
+        "prompt_mask": prompt == 1,
+        "keys": jax.random.split(jax.random.key(0), 2),
+        "config": GOOD,
+        "mask_id": 8,
+    }
+    return sample(**(arguments | change))
+
+
+@pytest.mark.parametrize(
+    ("change", "message"),
+    [
+        ({"prompt": np.ones((2, 3))}, r"prompt is float64\[2, 3\]"),
+        ({"prompt": np.ones(3, int)}, r"prompt is int64\[3\]"),
+        ({"prompt": np.ones((0, 3), int)}, "no rows"),
+        ({"prompt_mask": np.ones((2, 2), bool)}, r"prompt_mask is bool\[2, 2\]"),
+        ({"prompt_mask": np.ones((2, 3))}, r"prompt_mask is float64"),
+        ({"prompt_mask": np.array([[1, 1, 1], [0, 1, 0]]) > 0}, "prompt_mask of row 1.*left"),
+        ({"prompt": np.full((2, 3), 8)}, "prompt holds the mask id 8"),
+        ({"prompt": np.full((2, 3), -2)}, "prompt holds the id -2"),
+        ({"keys": jax.random.key(0)}, r"keys has shape \[\] for 2 samples"),
+        ({"keys": jax.random.split(jax.random.key(0), 3)}, r"keys has shape \[3\]"),
+        ({"keys": np.arange(2)}, "keys must be PRNG keys"),
+        ({"config": None}, "config must be a SamplerConfig"),
+        ({"mask_id": -1}, "mask_id=-1"),
+        ({"mask_id": 1.5}, "mask_id=1.5"),
+        ({"num_ids": 0}, "num_ids=0"),
+        ({"num_ids": 10}, "num_ids=10 exceeds the 9 columns"),
+        ({"eos_id": 8}, "eos_id=8"),
+        ({"logits_fn": 3}, "logits_fn"),
+        ({"uniforms": np.zeros((4, 2, 4, 9))}, "noise='gumbel_fp64', not of 'inverse_cdf'"),
+    ],
+)
+def test_arguments(change, message):
+    with pytest.raises(ValueError, match=message):
+        call(**change)
+
+
+def test_padding_may_hold_any_id():
+    mask = np.array([[False, True, True]] * 2)
+    tokens = call(prompt=np.array([[8, 1, 1]] * 2), prompt_mask=mask).tokens
+    assert tokens[:, :3].tolist() == [[8, 1, 1]] * 2
+
+
+@pytest.mark.parametrize(
+    "wrong",
+    [
+        lambda w, t, m, r: jnp.zeros((2, 7, 9)),  # the whole sequence instead of the region
+        lambda w, t, m, r: jnp.zeros((2, 4)),
+        lambda w, t, m, r: jnp.zeros((2, 4, 9), jnp.int32),
+    ],
+)
+def test_logits_of_the_wrong_shape(wrong):
+    with pytest.raises(ValueError, match="logits_fn returned"):
+        call(wrong)
+
+
+@pytest.mark.parametrize("value", [np.nan, np.inf])
+def test_logits_that_are_not_numbers(value):
+    def broken(w, t, m, r):
+        seen = jnp.sum(t[:, r] == 8, axis=1)  # fine at first, broken at the third step
+        return jnp.where(seen[:, None, None] == 2, value, jnp.zeros((2, 4, 9)))
+
+    for temp in (0.0, 1.0):
+        with pytest.raises(ValueError, match="logits_fn returned NaN"):
+            call(broken, config=dataclasses.replace(GOOD, unmask_temp=temp))
+
+
+def test_ids_that_may_not_be_emitted_are_not_checked_and_not_emitted():
+    def padded(w, t, m, r):
+        return jnp.zeros((2, 4, 9)).at[..., 5:].set(jnp.nan).at[..., 4].set(1.0)
+
+    tokens = call(padded, num_ids=5, config=SamplerConfig(4, 4, "none", 1.0)).tokens
+    assert np.all(np.asarray(tokens) < 5)
+
+
+def test_a_vocabulary_of_the_mask_alone():
+    with pytest.raises(ValueError, match="leave no id"):
+        call(lambda w, t, m, r: jnp.zeros((2, 4, 1)), mask_id=0, prompt=np.ones((2, 3), int))
+
+
+def test_uniforms_must_fit_and_suffice():
+    config = SamplerConfig(4, 4, "none", 1.0, noise="gumbel_fp64")
+    with pytest.raises(ValueError, match="noise for 3 forwards, the run took 4"):
+        call(config=config, uniforms=np.full((3, 2, 4, 9), 0.5))
+    with pytest.raises(ValueError, match=r"uniforms has shape \[4, 2, 4\]"):
+        call(config=config, uniforms=np.full((4, 2, 4), 0.5))
+    with pytest.raises(ValueError, match="8 columns, the logits 9"):
+        call(config=config, uniforms=np.full((4, 2, 4, 8), 0.5))
+    with pytest.raises(ValueError, match=r"\[0, 1\)"):
+        call(config=config, uniforms=np.full((4, 2, 4, 9), 1.5))
