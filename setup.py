@@ -16,6 +16,7 @@ TEST = [
     "hypothesis>=6.100,<7",
     "pytest>=8.2,<10",
     "pytest-xdist>=3.6,<4",
+    "selenium>=4.20,<5",
     *KJV,
 ]
 PARITY = [

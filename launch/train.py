@@ -54,8 +54,9 @@ flags.DEFINE_integer("seed", 0, "Seed of weights, order and masks.")
 
 _EOS_ID = 0
 _RECIPE = (
-    "adam_learning_rate batch_size causal_steps ema_decay hidden_size intermediate_size learning_rate length"
-    " num_heads num_layers part seed short_every steps vocab_size warmup weight_decay"
+    "adam_learning_rate batch_size causal_steps ema_decay hidden_size intermediate_size"
+    " learning_rate length num_heads num_layers part seed short_every steps vocab_size warmup"
+    " weight_decay"
 ).split()
 
 

@@ -18,6 +18,10 @@ def contents(workdir):
     return {p.relative_to(workdir): p.read_bytes() for p in files if p.name != "events.jsonl"}
 
 
+def file_names(workdir):
+    return [path for path in workdir.rglob("*") if path.is_file()] if workdir.exists() else []
+
+
 @pytest.mark.slow
 def test_three_kills_give_the_same_bytes(tmp_path):
     # Compiled programs are kept, so that each restart spends its time where it can be killed.
@@ -36,13 +40,9 @@ def test_three_kills_give_the_same_bytes(tmp_path):
     for share in sorted(rng.uniform(0.05, 0.95) for _ in range(3)):
         process = start(killed)
         # A moment is a number of files, so that it falls inside the work on any machine.
-        while process.poll() is None and len(contents_names(killed)) < share * total:
-            time.sleep(0.002)
+        while process.poll() is None and len(file_names(killed)) < share * total:
+            time.sleep(0.005)
         process.send_signal(signal.SIGKILL)
         assert process.wait() == -signal.SIGKILL
     assert start(killed).wait() == 0
     assert contents(killed) == contents(tmp_path / "whole")
-
-
-def contents_names(workdir):
-    return [path for path in workdir.rglob("*") if path.is_file()] if workdir.exists() else []

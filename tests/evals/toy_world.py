@@ -1,6 +1,6 @@
 """A tiny world for pipeline tests: letters as tokens, random networks, text from a word list.
 
-Run as a script it is a whole quickstart run, for tests that kill it:
+Run as a script it is a small quickstart run, for tests that kill it:
 
     python tests/evals/toy_world.py WORKDIR
 """
@@ -134,5 +134,13 @@ def toy_sources(**loaders):
     return Sources(**(known | loaders))
 
 
+SMALL_CONFIG = TOY_CONFIG | {
+    "seeds": (0,),
+    "strategies": ("high_entropy",),
+    "unmask_temps": (1.0,),
+    "shard_size": 4,
+    "batch_size": 4,
+}
+
 if __name__ == "__main__":
-    run_experiment("quickstart", TOY_CONFIG, sys.argv[1], "sample,score", sources=toy_sources())
+    run_experiment("quickstart", SMALL_CONFIG, sys.argv[1], "sample,score", sources=toy_sources())
