@@ -43,7 +43,7 @@ def forwards(cell: Cell, batch_size: int | None = None) -> int:
     """Upper bound of the batched forwards of a cell; the sampler counts the real ones.
 
     Without remasking at most one forward a step and never more than the length; with it at most
-    two a step and a final fill.
+    two a step and a final fill a block.
     """
     batches = -(-cell.num_samples // (batch_size or cell.num_samples))
     guided = 2 if cell.cfg_scale else 1
@@ -52,7 +52,8 @@ def forwards(cell: Cell, batch_size: int | None = None) -> int:
     if cell.role not in ("generated", "trajectory"):
         return 0
     steps = int(cell.num_steps or 0)
-    once = min(steps, cell.gen_length) if cell.strategy == "none" else 2 * steps + 1
+    blocks = cell.gen_length // (cell.block_length or cell.gen_length)
+    once = min(steps, cell.gen_length) if cell.strategy == "none" else 2 * steps + blocks
     return batches * guided * once
 
 

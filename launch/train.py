@@ -43,6 +43,7 @@ flags.DEFINE_integer("steps", 1200, "Optimizer steps.")
 flags.DEFINE_integer(
     "causal_steps", 0, "First steps of a denoiser that predict the next token: a warm start."
 )
+flags.DEFINE_integer("copy_rows", 0, "Rows a step that repeat one span, to teach copying; 0: none.")
 flags.DEFINE_integer("short_every", 8, "Every n-th step cuts its rows in half; 0: never.")
 flags.DEFINE_float("learning_rate", 6e-3, "Peak learning rate of Muon (consistent RMS 0.2).")
 flags.DEFINE_float("adam_learning_rate", 4e-3, "Peak learning rate of the embedding and norms.")
@@ -54,7 +55,7 @@ flags.DEFINE_integer("seed", 0, "Seed of weights, order and masks.")
 
 _EOS_ID = 0
 _RECIPE = (
-    "adam_learning_rate batch_size causal_steps ema_decay hidden_size intermediate_size"
+    "adam_learning_rate batch_size causal_steps copy_rows ema_decay hidden_size intermediate_size"
     " learning_rate length num_heads num_layers part seed short_every steps vocab_size warmup"
     " weight_decay"
 ).split()
@@ -119,6 +120,9 @@ def train(config, tokenizer):
         begin = time.time()
         while (step := int(state["step"])) < FLAGS.steps:
             rows = stream.batch(step)
+            if FLAGS.copy_rows:
+                rng = np.random.default_rng([FLAGS.seed, step])
+                rows = repeat_spans(rows, FLAGS.copy_rows, rng)
             if FLAGS.short_every and step % FLAGS.short_every == FLAGS.short_every - 1:
                 rows = rows.reshape(-1, FLAGS.length // 2)
             state, loss = (warm_fn if step < FLAGS.causal_steps else step_fn)(state, rows)
@@ -170,6 +174,21 @@ class Stream:
         stream = stream[rng.integers(self.length) :]
         rows = stream[: len(stream) // self.length * self.length].reshape(-1, self.length)
         return rows[rng.permutation(len(rows))]
+
+
+def repeat_spans(rows: np.ndarray, count: int, rng: np.random.Generator) -> np.ndarray:
+    """Replaces the last rows by spans of 4 tokens to half a row, repeated until the row is full.
+
+    Every other span is text, the rest are tokens drawn one by one from the batch. Language models
+    trained on the web learn to copy from their data; a million tokens of one book do not teach it.
+    """
+    rows, length = rows.copy(), rows.shape[1]
+    for index in range(count):
+        span = rng.integers(4, length // 2 + 1)
+        source = rows[index] if index % 2 else rng.choice(rows[:-count].reshape(-1), length)
+        start = rng.integers(length - span + 1)
+        rows[len(rows) - 1 - index] = np.resize(source[start : start + span], length)
+    return rows
 
 
 def recipe() -> dict:

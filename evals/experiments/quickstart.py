@@ -62,7 +62,7 @@ class Config:
     training: str = option(
         "kjv:train", "Text that the naive samplers count: kjv:train, or a .txt or .jsonl file."
     )
-    gen_length: int = option(64, "Tokens a sample.")
+    gen_length: int = option(48, "Tokens a sample.")
     num_samples: int = option(64, "Samples of an arm at one seed; the reference has as many.")
     seeds: tuple[int, ...] = option((0, 1), "Seeds; each has its own reference bank.")
     strategies: tuple[str, ...] = option(
@@ -71,7 +71,7 @@ class Config:
     unmask_temps: tuple[float, ...] = option(
         (0.0, 0.25, 1.0), "Temperatures of the token draws; 0 takes the most likely token."
     )
-    num_steps: tuple[int, ...] = option((32, 64), "Nominal step budgets.")
+    num_steps: tuple[int, ...] = option((24, 48), "Nominal step budgets.")
     remask_fraction: float = option(0.15, "Share of the canvas that a strategy may remask a step.")
     block_length: int | None = option(
         None, "Tokens of a semi-autoregressive block; none is one block of gen_length."
@@ -83,9 +83,9 @@ class Config:
         "inverse_cdf", "How tokens are drawn.", choices=("inverse_cdf", "gumbel_fp64")
     )
     topk_iid: int = option(32, "k of the Top-k IID sampler.")
-    mirror: int = option(500, "k of the Mirror sampler.")
-    periodic: int = option(64, "k of the Periodic sampler.")
-    phrase_bank: int = option(100, "m of the Phrase bank sampler.")
+    mirror: int = option(200, "k of the Mirror sampler.")
+    periodic: int = option(12, "k of the Periodic sampler.")
+    phrase_bank: int = option(20, "m of the Phrase bank sampler.")
     num_null_banks: int = option(
         4, "Further draws of real text at a seed, whose scores make the null band."
     )

