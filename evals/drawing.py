@@ -92,34 +92,30 @@ def _denoised(cell: Cell, sources: Sources, batch_size: int) -> Draw:
 
 
 def _autoregressive(cell: Cell, sources: Sources, batch_size: int) -> Draw:
+    """Text of the causal model from a random token on, as a window of real text begins anywhere."""
     scorer = sources.scorer(str(cell.model))
-    start = jnp.full((batch_size, 1), start_id(scorer), jnp.int32)
+    documents = sources.encoded(str(cell.corpus), str(cell.model), kind="scorer")
+    stream = jnp.asarray(np.concatenate(documents))
+
+    def first_token(key: Array) -> Array:
+        # The sampler folds in steps below gen_length, so this key is its own.
+        own = jax.random.fold_in(key, cell.gen_length)
+        return stream[jax.random.randint(own, (1,), 0, len(stream))]
 
     def launch(keys: Array) -> Any:
+        start = jax.vmap(first_token)(keys)
         return sample_autoregressive(
             scorer.logits_fn,
             scorer.params,
             start,
             jnp.ones_like(start, bool),
             keys,
-            gen_length=cell.gen_length,
-            unmask_temp=float(cell.unmask_temp or 0.0),
+            gen_length=cell.gen_length - 1,
+            unmask_temp=cell.unmask_temp,
             num_ids=scorer.num_ids,
         )
 
     return _batched(cell, launch, scorer.tokenizer, scorer.eos_id, batch_size)
-
-
-def start_id(scorer: Any) -> int:
-    """The id that starts a document: begin-of-sequence, else end-of-sequence.
-
-    Raises:
-        ValueError: the scorer has neither.
-    """
-    found = scorer.eos_id if scorer.bos_id is None else scorer.bos_id
-    if found is None:
-        raise ValueError("the scorer has no bos or eos id, so its text has nothing to start from")
-    return found
 
 
 def _batched(

@@ -48,7 +48,7 @@ def forwards(cell: Cell, batch_size: int | None = None) -> int:
     batches = -(-cell.num_samples // (batch_size or cell.num_samples))
     guided = 2 if cell.cfg_scale else 1
     if cell.role == "autoregressive":
-        return batches * cell.gen_length
+        return batches * (cell.gen_length - 1)
     if cell.role not in ("generated", "trajectory"):
         return 0
     steps = int(cell.num_steps or 0)

@@ -2,7 +2,7 @@
 
 import pathlib
 from collections.abc import Callable, Mapping
-from typing import Any
+from typing import Any, Literal
 
 import numpy as np
 
@@ -41,15 +41,17 @@ class Sources:
         """The documents of a source, as `corpora.load_corpus` gives them."""
         return self._once("corpus", source, self._load_corpus)
 
-    def encoded(self, corpus: str, model: str) -> tuple[np.ndarray, ...]:
-        """The documents of a corpus as ids of a denoiser's tokenizer, without special tokens."""
+    def encoded(
+        self, corpus: str, model: str, kind: Literal["denoiser", "scorer"] = "denoiser"
+    ) -> tuple[np.ndarray, ...]:
+        """The documents of a corpus as ids of a model's tokenizer, without special tokens."""
 
         def encode(_: str) -> tuple[np.ndarray, ...]:
-            tokenizer = self.denoiser(model).tokenizer
+            loaded = self.denoiser(model) if kind == "denoiser" else self.scorer(model)
             documents = self.corpus(corpus).documents
-            return tuple(np.asarray(tokenizer.encode(text), np.int32) for text in documents)
+            return tuple(np.asarray(loaded.tokenizer.encode(text), np.int32) for text in documents)
 
-        return self._once(f"ids of {model}", corpus, encode)
+        return self._once(f"ids of {kind} {model}", corpus, encode)
 
     def counts(self, corpus: str, model: str) -> samplers.CorpusCounts:
         """Token and phrase counts of a corpus in a denoiser's vocabulary."""

@@ -20,7 +20,7 @@ from typing import Any
 
 from ..cell import Cell
 from ..collect import collect
-from ..drawing import NAIVE, naive_sampler, sampler_config, start_id
+from ..drawing import NAIVE, naive_sampler, sampler_config
 from ..errors import InputError, naming
 from ..experiment import option
 from ..report import (
@@ -106,8 +106,9 @@ class Config:
                 raise InputError(f"--{field.name} is empty; give at least one value")
             if isinstance(value, tuple) and len(set(value)) != len(value):
                 raise InputError(f"--{field.name}={value} repeats a value; give each once")
-        counts = ("gen_length", "num_samples", "batch_size", "shard_size", "num_mauve_seeds")
-        for name, least in (*((name, 1) for name in counts), ("num_null_banks", 0)):
+        least_of = dict.fromkeys(("num_samples", "batch_size", "shard_size", "num_mauve_seeds"), 1)
+        least_of |= {"gen_length": 2, "num_null_banks": 0}
+        for name, least in least_of.items():
             if getattr(self, name) < least:
                 raise InputError(f"--{name}={getattr(self, name)} must be at least {least}")
 
@@ -123,7 +124,6 @@ def cells(config: Config, *, sources: Sources) -> list[Cell]:
         denoiser = sources.denoiser(config.denoiser)
     with naming(f"--scorer={config.scorer}"):
         scorer = sources.scorer(config.scorer)
-        start_id(scorer)
     for flag, model, source in (
         ("denoiser", denoiser, config.denoiser),
         ("scorer", scorer, config.scorer),

@@ -7,7 +7,7 @@ import numpy as np
 import pytest
 
 from dlmeval.evals import Cell
-from dlmeval.evals.drawing import drawer, sample_keys, sampler_config, start_id, truncate
+from dlmeval.evals.drawing import drawer, sample_keys, sampler_config, truncate
 
 COMMON = {"gen_length": 16, "num_samples": 16, "seed": 1, "model": "toy:x", "corpus": "toy:train"}
 DENOISED = Cell(
@@ -73,11 +73,11 @@ def test_text_ends_before_the_first_end_of_text(ids, eos_id, kept):
     assert truncate(np.array(ids), eos_id).tolist() == kept
 
 
-def test_documents_start_with_bos_or_else_eos(toy):
-    scorer = toy.toy_scorer()
-    assert start_id(scorer) == toy.EOS_ID
-    scorer.bos_id = 3
-    assert start_id(scorer) == 3
-    scorer.bos_id = scorer.eos_id = None
-    with pytest.raises(ValueError, match="bos or eos"):
-        start_id(scorer)
+def test_the_causal_arm_starts_at_a_token_of_the_corpus(toy):
+    sources = toy.toy_sources()
+    samples = drawer(CAUSAL, sources, batch_size=8)(range(16)).samples
+    present = set(np.concatenate(sources.encoded("toy:train", "toy:x", kind="scorer")))
+    first = [sample.ids[0] for sample in samples]
+    assert set(first) <= present
+    assert len(set(first)) > 1
+    assert {sample.nfe for sample in samples} == {15}
