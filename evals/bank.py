@@ -90,7 +90,7 @@ def read_bank(path: str | pathlib.Path, strict: bool = True) -> SampleBank:
     """
     path = pathlib.Path(path)
     manifest = storage.read_json(path / MANIFEST)
-    if not isinstance(manifest, dict) or not isinstance(manifest.get("files"), dict):
+    if not isinstance(manifest.get("files"), dict):
         raise edited(path, f"its {MANIFEST} lists no files")
     if strict:
         _verify_files(path, manifest)
@@ -149,7 +149,8 @@ def check_files(path: pathlib.Path, manifest: dict[str, Any]) -> None:
     for name, entry in manifest["files"].items():
         if not (path / name).is_file():
             raise edited(path, f"{name} is missing")
-        if storage.sha256_hex((path / name).read_bytes()) != entry["sha256"]:
+        recorded = entry.get("sha256") if isinstance(entry, dict) else None
+        if storage.sha256_hex((path / name).read_bytes()) != recorded:
             raise edited(path, f"{name} does not match its sha256")
 
 

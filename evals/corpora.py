@@ -112,7 +112,7 @@ def _read_file(path: pathlib.Path) -> tuple[str, ...]:
     if not path.is_file():
         raise ValueError(f"corpus file {str(path)!r} does not exist")
     try:
-        text = path.read_text(encoding="utf-8")
+        text = path.read_text(encoding="utf-8-sig")  # a byte-order mark is no text
     except UnicodeDecodeError as error:
         raise ValueError(
             f"corpus file {str(path)!r} is not UTF-8 (byte {error.start}); convert it first"

@@ -113,6 +113,7 @@ def _autoregressive(cell: Cell, sources: Sources, batch_size: int) -> Draw:
             gen_length=cell.gen_length - 1,
             unmask_temp=cell.unmask_temp,
             num_ids=scorer.num_ids,
+            noise=cell.noise,
         )
 
     return _batched(cell, launch, scorer.tokenizer, scorer.eos_id, batch_size)

@@ -5,10 +5,12 @@ path or an arm, so nothing stale can be found under it.
 """
 
 import dataclasses
+import json
 import pathlib
 from typing import Any, Literal, NamedTuple
 
 import numpy as np
+import safetensors
 import safetensors.numpy
 from jaxtyping import Float, Int
 
@@ -17,6 +19,7 @@ from ..metrics import target_mask
 from . import storage
 from .bank import SampleBank
 from .canonical import canonical_json, content_digest
+from .errors import InputError
 
 POOLING = "mean"
 DTYPE = "float32"
@@ -60,16 +63,41 @@ class FeatureKey:
 def cached_features(
     folder: pathlib.Path, bank: SampleBank, scorer: Any, key: FeatureKey, *, batch_size: int
 ) -> Features:
-    """Reads the features of a bank from the cache, or computes and stores them."""
+    """Reads the features of a bank from the cache, or computes and stores them.
+
+    Raises:
+        InputError: the stored entry was edited or damaged.
+    """
     path = folder / key.name
     if path.exists():
-        return Features(**safetensors.numpy.load(path.read_bytes()))
+        return _stored_features(path)
     features = compute_features(bank.texts, scorer, key.max_tokens, batch_size=batch_size)
     folder.mkdir(parents=True, exist_ok=True)
     # One entry: safetensors writes several in no fixed order.
-    metadata = {"key": canonical_json(dataclasses.asdict(key))}
+    facts = dataclasses.asdict(key) | {"sha256": _arrays_digest(features)}
+    metadata = {"key": canonical_json(facts)}
     storage.write_bytes(path, safetensors.numpy.save(features._asdict(), metadata))
     return features
+
+
+def _stored_features(path: pathlib.Path) -> Features:
+    try:
+        with safetensors.safe_open(path, "numpy") as file:
+            recorded = json.loads((file.metadata() or {}).get("key", "{}")).get("sha256")
+            features = Features(**{name: file.get_tensor(name) for name in file.keys()})  # noqa: SIM118
+    except (safetensors.SafetensorError, TypeError, ValueError) as error:
+        raise InputError(f"feature file {path} is damaged ({error}); delete it") from error
+    if _arrays_digest(features) != recorded:
+        raise InputError(f"feature file {path} was edited: its digest differs; delete it")
+    return features
+
+
+def _arrays_digest(features: Features) -> str:
+    parts = [
+        f"{name}{array.dtype}{array.shape}".encode() + np.ascontiguousarray(array).tobytes()
+        for name, array in features._asdict().items()
+    ]
+    return storage.sha256_hex(b"".join(parts))
 
 
 def compute_features(

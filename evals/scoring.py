@@ -13,6 +13,7 @@ from jaxtyping import Float, Int
 
 from .. import metrics
 from .bank import SampleBank
+from .errors import one_line
 from .features import DTYPE, POOLING, Features
 from .score_settings import (
     Coding,
@@ -257,7 +258,10 @@ def _maker(usable: int, n: int) -> Callable[..., tuple[str, Score]]:
         if usable < MIN_ROWS:
             reason = f"{usable} usable texts; at least {MIN_ROWS} are needed"
             return name, Score(None, None, n, unit, direction, text, reason)
-        value, stderr = compute()
+        try:
+            value, stderr = compute()
+        except ValueError as error:  # texts the metric is not defined on; the reason is stored
+            return name, Score(None, None, n, unit, direction, text, one_line(error))
         stderr = None if stderr is None else float(stderr)
         return name, Score(float(value), stderr, n, unit, direction, text)
 
@@ -278,7 +282,7 @@ def _mauve(x: Any, y: Any, clusters: int, settings: ScoreSettings) -> tuple[Any,
 
 def _entropies(
     ids: Int[np.ndarray, "n t"], lengths: Int[np.ndarray, "n"]
-) -> tuple[dict[str, float], dict[str, float]]:
+) -> tuple[dict[str, float], dict[str, float | None]]:
     """Entropies and their standard errors.
 
     `uni` is a mean over rows; the others, functions of pooled counts, take a jackknife that leaves
@@ -291,7 +295,7 @@ def _entropies(
         name: float(getattr(whole, name)) for name in ("uni", "pool", "pos", "pos_mm", "joint")
     }
     _, uni_error = _mean_of_rows(np.asarray(whole.uni_rows))
-    errors = {"uni": uni_error}
+    errors: dict[str, float | None] = {"uni": uni_error}
     without = []
     for group in range(_JACKKNIFE_GROUPS):
         # Equal groups keep one array shape; rows that do not fill a group are left in.
@@ -304,6 +308,8 @@ def _entropies(
     return values, errors
 
 
-def _mean_of_rows(values: Float[np.ndarray, "n"]) -> tuple[float, float]:
+def _mean_of_rows(values: Float[np.ndarray, "n"]) -> tuple[float, float | None]:
     values = np.asarray(values, np.float64)
+    if len(values) < 2:
+        return float(values.mean()), None
     return float(values.mean()), float(values.std(ddof=1) / math.sqrt(len(values)))

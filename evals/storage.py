@@ -39,18 +39,21 @@ def write_json(path: pathlib.Path, value: Any) -> None:
     write_bytes(path, (text + "\n").encode("utf-8"))
 
 
-def read_json(path: pathlib.Path) -> Any:
-    """Reads JSON.
+def read_json(path: pathlib.Path) -> dict[str, Any]:
+    """Reads a JSON object.
 
     Raises:
-        InputError: the file is missing or not JSON.
+        InputError: the file is missing or no JSON object.
     """
     try:
-        return json.loads(path.read_bytes())
+        value = json.loads(path.read_bytes())
     except FileNotFoundError as error:
         raise InputError(f"{path} is missing") from error
     except ValueError as error:
         raise InputError(f"{path} is not JSON ({error}); it was edited or damaged") from error
+    if not isinstance(value, dict):
+        raise InputError(f"{path} holds no JSON object; it was edited or damaged")
+    return value
 
 
 def sha256_hex(data: bytes) -> str:

@@ -72,6 +72,6 @@ def _energy_distance_stderr(reference, generated, *, unbiased):
 
 
 def _root(squared):
-    # Two wheres: the square root has no finite derivative at zero.
-    positive = squared > 0
-    return jnp.where(positive, jnp.sqrt(jnp.where(positive, squared, 1)), 0)
+    # Two wheres: the square root has no finite derivative at zero. NaN is not zero and stays.
+    zero = squared <= 0
+    return jnp.where(zero, 0, jnp.sqrt(jnp.where(zero, 1, squared)))

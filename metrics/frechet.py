@@ -86,7 +86,7 @@ def _frechet_distance_stderr(reference, generated):
         n = rows.shape[0]
         # Rows times T times rows, transposed: the diagonal of U S U^T.
         quadratic = jnp.sum(rows**2, axis=1) - jnp.sum(vectors**2 * s, axis=1)
-        influence = 2 * (n - 1) ** 0.5 * (rows @ direction) + n * quadratic
+        influence = 2 * (n - 1) ** 0.5 * dot(rows, direction) + n * quadratic
         return jnp.var(influence, ddof=1) / n
 
     return jnp.sqrt(variance(a, u, -gap) + variance(b, v, gap))

@@ -149,7 +149,7 @@ def _within(name: str, value: object, upper: float) -> None:
         number = float(value)  # type: ignore[arg-type]
     except (TypeError, ValueError):
         number = math.nan
-    if not (math.isfinite(number) and 0 <= number <= upper):
+    if isinstance(value, bool) or not (math.isfinite(number) and 0 <= number <= upper):
         accepted = "finite and at least 0" if upper == math.inf else f"between 0 and {upper:g}"
         raise ValueError(f"{name}={value!r} must be {accepted}")
 

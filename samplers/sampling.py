@@ -166,16 +166,17 @@ def _checked_keys(keys: Any, batch: int) -> Array:
 def _check_ids(
     prompt: np.ndarray, mask: np.ndarray, mask_id: Any, num_ids: Any, eos_id: Any
 ) -> None:
-    limits = [("mask_id", mask_id, 0)] + ([] if num_ids is None else [("num_ids", num_ids, 1)])
-    for name, value, least in limits:
+    optional = (("num_ids", num_ids, 1), ("eos_id", eos_id, 0))
+    given = [limit for limit in optional if limit[1] is not None]
+    for name, value, least in (("mask_id", mask_id, 0), *given):
         try:
             number = operator.index(value)
         except TypeError:
             number = -1
         if not least <= number < 2**31:
             raise ValueError(f"{name}={value!r} must be a whole number of at least {least}")
-    if eos_id is not None and (eos_id < 0 or eos_id == mask_id):
-        raise ValueError(f"eos_id={eos_id} must be an id of at least 0 other than {mask_id=}")
+    if eos_id == mask_id:
+        raise ValueError(f"eos_id={eos_id} must differ from {mask_id=}")
     real = prompt[mask]
     if (real < 0).any():
         raise ValueError(f"prompt holds the id {int(real.min())}; ids are at least 0")

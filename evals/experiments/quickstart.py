@@ -41,6 +41,7 @@ from ..report import (
     write_report,
 )
 from ..score_settings import ScoreSettings
+from ..scoring import MIN_ROWS
 from ..sources import Sources, model_digest
 from ..windows import cut_windows, take_windows
 
@@ -106,11 +107,17 @@ class Config:
                 raise InputError(f"--{field.name} is empty; give at least one value")
             if isinstance(value, tuple) and len(set(value)) != len(value):
                 raise InputError(f"--{field.name}={value} repeats a value; give each once")
-        least_of = dict.fromkeys(("num_samples", "batch_size", "shard_size", "num_mauve_seeds"), 1)
-        least_of |= {"gen_length": 2, "num_null_banks": 0}
+        least_of = dict.fromkeys(("batch_size", "shard_size", "num_mauve_seeds"), 1)
+        least_of |= {"gen_length": 2, "num_samples": MIN_ROWS}
+        least_of |= dict.fromkeys(("num_null_banks", "num_trajectories"), 0)
         for name, least in least_of.items():
             if getattr(self, name) < least:
                 raise InputError(f"--{name}={getattr(self, name)} must be at least {least}")
+        if min(self.seeds) < 0:
+            raise InputError(f"--seeds={self.seeds} must not be negative")
+        for name in ("ascii_min", "cjk_max"):
+            if not 0 <= getattr(self, name) <= 1:
+                raise InputError(f"--{name}={getattr(self, name)} must lie between 0 and 1")
 
 
 def cells(config: Config, *, sources: Sources) -> list[Cell]:
@@ -163,7 +170,9 @@ def cells(config: Config, *, sources: Sources) -> list[Cell]:
             )
             found.append(Cell(role="reference", strategy="reference", seed=seed, **fields))
     for seed in config.seeds:
-        fields: dict[str, Any] = shared | causal | {"unmask_temp": 1.0, "noise": config.noise}
+        fields: dict[str, Any] = (
+            shared | causal | counted | {"unmask_temp": 1.0, "noise": config.noise}
+        )
         found.append(Cell(role="autoregressive", strategy="autoregressive", seed=seed, **fields))
     found += _grid(config, shared)
     for strategy in NAIVE:

@@ -209,3 +209,25 @@ def test_reading_a_folder_that_is_not_there(tmp_path):
     with pytest.raises(ValueError, match="manifest"):
         read_bank(tmp_path / "nothing")
     shutil.rmtree(tmp_path)
+
+
+@pytest.mark.parametrize(
+    ("content", "message"),
+    [("[]", "no JSON object"), ("{", "not JSON"), ('{"files": {"a": 1}}', "unfinished")],
+)
+def test_a_manifest_of_another_shape_is_refused(tmp_path, content, message):
+    write_bank(tmp_path / "bank", {}, [Sample([1], "a text", 0, True)])
+    (tmp_path / "bank" / "manifest.json").write_text(content)
+    with pytest.raises(ValueError, match=message):
+        read_bank(tmp_path / "bank")
+
+
+def test_a_file_without_a_recorded_hash_is_refused(tmp_path):
+    write_bank(tmp_path / "bank", {}, [Sample([1], "a text", 0, True)])
+    path = tmp_path / "bank" / "manifest.json"
+    manifest = json.loads(path.read_text())
+    for entry in manifest["files"].values():
+        del entry["sha256"]
+    path.write_text(json.dumps(manifest))
+    with pytest.raises(ValueError, match="does not match its sha256"):
+        read_bank(tmp_path / "bank")

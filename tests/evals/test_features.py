@@ -76,3 +76,16 @@ def test_scores_that_are_not_finite_are_refused(toy):
     scorer.hidden = lambda ids, lengths: np.full((*ids.shape, 2), np.nan)
     with pytest.raises(ValueError, match="pooled that is not finite for text 0"):
         compute_features(TEXTS, scorer, 12, batch_size=8)
+
+
+@pytest.mark.parametrize("fault", ["cut", "edited"])
+def test_a_changed_cache_entry_is_refused(tmp_path, scorer, fault):
+    write_bank(tmp_path / "bank", {}, [Sample([1], text, 0, True) for text in TEXTS])
+    bank = read_bank(tmp_path / "bank")
+    key = FeatureKey(bank.digest, "weights", 12)
+    cached_features(tmp_path / "features", bank, scorer, key, batch_size=8)
+    path = tmp_path / "features" / key.name
+    data = path.read_bytes()
+    path.write_bytes(data[:-4] if fault == "cut" else data[:-1] + bytes([data[-1] ^ 1]))
+    with pytest.raises(ValueError, match=f"{key.name} (is damaged|was edited).*delete it"):
+        cached_features(tmp_path / "features", bank, scorer, key, batch_size=8)

@@ -119,6 +119,8 @@ def toy_scorer(seed=1):
 
 
 def toy_corpus(source, num_documents=30):
+    if not source.startswith("toy:"):
+        raise ValueError(f"corpus {source!r} is unknown")
     rng = np.random.default_rng(len(source))
     documents = tuple(" ".join(rng.choice(WORDS, 60)) for _ in range(num_documents))
     return Corpus(source, documents, documents_digest(documents))

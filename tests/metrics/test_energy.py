@@ -124,6 +124,12 @@ def test_jit_and_vmap_agree_with_the_plain_call():
     np.testing.assert_allclose(batch, [expected, 0], rtol=1e-5, atol=1e-6)
 
 
+def test_nan_inside_jit_comes_out_as_nan():
+    x, y = banks("shifted")
+    x[40, 7] = np.nan
+    assert jnp.isnan(jax.jit(energy_distance)(jnp.asarray(x), jnp.asarray(y)))
+
+
 def test_gradients_are_right_and_finite_at_distance_zero():
     x, y = banks("shifted")
     with jax.enable_x64(True):
@@ -165,6 +171,7 @@ def test_stderr_predicts_the_spread_over_banks():
         (np.ones((2, 3)), np.ones((1, 3)), r"generated has shape \(1, 3\)"),
         (np.ones((2, 0)), np.ones((2, 0)), "at least 2 rows and 1 column"),
         (np.array([[1, np.nan], [0, 0]]), np.ones((2, 2)), "row 0"),
+        (np.diag(np.full(40, np.nan)) + np.eye(40), np.ones((2, 40)), "in 40 of 40 rows"),
         (np.ones((2, 2)), np.array([[1, 1], [np.inf, 0]]), "generated holds NaN or infinity in 1"),
         (np.full((2, 2), 1e20), np.ones((2, 2)), "rescale"),
         (np.ones((2, 2), complex), np.ones((2, 2)), "real numbers"),

@@ -116,6 +116,12 @@ def test_jit_and_vmap_agree_with_the_plain_call():
     np.testing.assert_allclose(batch, [expected, 0], rtol=1e-5, atol=1e-6)
 
 
+def test_nan_inside_jit_comes_out_as_nan():
+    x, y = banks(60, 50, 20)
+    x[40, 7] = np.nan
+    assert jnp.isnan(jax.jit(frechet_distance)(jnp.asarray(x), jnp.asarray(y)))
+
+
 @pytest.mark.parametrize("shape", [(5, 6, 9), (12, 10, 4), (12, 5, 7)])
 def test_gradients_are_right_with_singular_and_regular_covariances(shape):
     with jax.enable_x64(True):

@@ -123,6 +123,12 @@ def test_jit_and_vmap_agree_with_the_plain_call():
     np.testing.assert_allclose(batch, [expected, 0], rtol=1e-5, atol=1e-6)
 
 
+def test_nan_inside_jit_comes_out_as_nan():
+    x, y = banks()
+    x[40, 7] = np.nan
+    assert jnp.isnan(jax.jit(mmd)(jnp.asarray(x), jnp.asarray(y)))
+
+
 def test_gradients_are_right_and_finite_at_distance_zero():
     x, y = banks()
     with jax.enable_x64(True):

@@ -80,6 +80,8 @@ def call(logits_fn=None, **change):
         ({"num_ids": 0}, "num_ids=0"),
         ({"num_ids": 10}, "num_ids=10 exceeds the 9 columns"),
         ({"eos_id": 8}, "eos_id=8"),
+        ({"eos_id": -1}, "eos_id=-1"),
+        ({"eos_id": "end"}, "eos_id='end'"),
         ({"logits_fn": 3}, "logits_fn"),
         ({"uniforms": np.zeros((4, 2, 4, 9))}, "noise='gumbel_fp64', not of 'inverse_cdf'"),
     ],
