@@ -17,6 +17,8 @@ from jax import lax
 from jaxtyping import Array, Bool, Float, Int
 
 BLOCK_ENTRIES = 2**22
+# Up to this width differences are as cheap as a matrix product, and close pairs are common.
+_NARROW = 16
 
 Kernel = Callable[[Float[Array, "..."]], Float[Array, "..."]]
 
@@ -62,6 +64,8 @@ def squared_distances(
     grows with the largest number of near-duplicates of a row. Pairs whose norms are negligible
     against `scale` (a typical squared distance of the problem) are left alone.
     """
+    if x.shape[1] <= _NARROW:
+        return jnp.sum((x[:, None, :] - y[None, :, :]) ** 2, axis=-1)
     norms = jnp.sum(x * x, axis=1)[:, None] + jnp.sum(y * y, axis=1)[None, :]
     squared = jnp.maximum(norms - 2 * dot(x, y.T), 0)
     eps = jnp.finfo(x.dtype).eps

@@ -85,7 +85,7 @@ class Config:
     )
     topk_iid: int = option(32, "k of the Top-k IID sampler.")
     mirror: int = option(200, "k of the Mirror sampler.")
-    periodic: int = option(12, "k of the Periodic sampler.")
+    periodic: int = option(4, "k of the Periodic sampler.")
     phrase_bank: int = option(20, "m of the Phrase bank sampler.")
     num_null_banks: int = option(
         4, "Further draws of real text at a seed, whose scores make the null band."

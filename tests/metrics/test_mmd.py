@@ -70,12 +70,12 @@ def test_point_masses():
 def test_gaussians_in_closed_form():
     # E k(X, X') = (1 + 2 / s^2)^-1/2; between laws a apart, times exp(-a^2 / (2 (s^2 + 2))).
     rng = np.random.default_rng(2)
-    x, y = rng.normal(size=(2000, 1)), rng.normal(size=(2000, 1)) + 1
+    x, y = rng.normal(size=(500, 1)), rng.normal(size=(500, 1)) + 1
     same = 1 / np.sqrt(1 + 2 / 0.5)
     expected = 2 * same * (1 - np.exp(-1 / (2 * 2.5)))
     value, stderr = mmd(x, y, bandwidth=0.5, unbiased=True), mmd_stderr(x, y, bandwidth=0.5)
     assert abs(value - expected) < 4 * stderr
-    assert stderr < 0.1 * expected
+    assert stderr < 0.2 * expected
 
 
 def test_equal_banks_give_zero_and_the_bound_is_two():
@@ -97,7 +97,7 @@ def test_median_is_exact_for_odd_and_even_numbers_of_pairs(n):
 
 def test_median_in_blocks_with_ties_and_outliers(monkeypatch):
     monkeypatch.setattr(pairwise, "BLOCK_ENTRIES", 50)
-    x = np.random.default_rng(0).integers(0, 3, size=(23, 2)).astype(np.float32)
+    x = np.random.default_rng(0).integers(0, 3, size=(23, 18)).astype(np.float32)
     x[0] = 1e6
     expected = np.median(pdist(x.astype(np.float64), "sqeuclidean"))
     np.testing.assert_allclose(median_squared_distance(x), expected, rtol=1e-6)
