@@ -1,27 +1,41 @@
 """What a profile says and does not say, in sentences that hold whichever way it turns out."""
 
+import math
 from collections.abc import Sequence
 
 from .data import Arm, ReportData
-from .profile import PROFILE, Column
+from .profile import PROFILE, Column, with_mean_ranks
 from .rounding import plain_text
 
 
 def perplexity_finding(data: ReportData, metric: str = "gen_ppl") -> str:
-    """How many naive samplers have a lower generative perplexity than the best trained arm."""
+    """How many naive samplers beat the trained arm of the best mean rank in gen-PPL.
+
+    The arm of the lowest gen-PPL is named too: it is often a collapsed one.
+    """
     trained = _valued(data.with_role("generated"), metric)
     naive = _valued(data.with_role("heuristic"), metric)
     if not trained or not naive:
         return ""
-    best_value, best = trained[0]
+    ranked = _valued(with_mean_ranks(data).with_role("generated"), "mean_rank")
+    best = ranked[0][1] if ranked else trained[0][1]
+    best_value = dict((arm.label, value) for value, arm in trained).get(best.label, math.inf)
     ahead = [arm.label for value, arm in naive if value < best_value]
+    lowest = trained[0][1]
     text = (
         f"{len(ahead)} of {len(naive)} naive samplers have a lower generative perplexity than the "
         f"best diffusion arm ({best.label}: {plain_text(best.score(metric))})"
     )
-    if not ahead:
-        return text + ": on this run the number was not gamed."
-    return text + f": {', '.join(ahead)}. Generative perplexity alone would prefer them."
+    if ahead:
+        text += f": {', '.join(ahead)}. Generative perplexity alone would prefer them."
+    else:
+        text += ": on this run the number was not gamed."
+    if lowest.label != best.label:
+        text += (
+            f" It would prefer most of all {lowest.label} ({plain_text(lowest.score(metric))}),"
+            f" whose unigram entropy is {plain_text(lowest.score('h_uni'))} nats."
+        )
+    return text
 
 
 def heuristics_last(

@@ -20,8 +20,8 @@ class Rounded(NamedTuple):
 def round_number(value: float, stderr: float | None = None) -> Rounded:
     """Rounds a value to the second significant digit of its standard error.
 
-    Without a standard error, or with one of exactly zero, four significant digits are kept,
-    trailing zeros dropped; integers of at most six digits are kept whole. Values whose magnitude
+    Without a standard error, or with one below float32's resolution of the value (identical rows
+    leave such dust), four significant digits are kept, trailing zeros dropped; integers of at most six digits are kept whole. Values whose magnitude
     leaves [1e-3, 1e6) are written with a power of ten.
     """
     size = max(abs(value), stderr or 0.0)
@@ -30,7 +30,7 @@ def round_number(value: float, stderr: float | None = None) -> Rounded:
         exponent = math.floor(math.log10(size))
         value = value / 10.0**exponent
         stderr = stderr / 10.0**exponent if stderr is not None else None
-    if stderr:
+    if stderr and stderr > 1e-6 * abs(value):
         places = _places(stderr, 2)
         return Rounded(_fixed(value, places), _fixed(stderr, places), exponent)
     whole = float(value).is_integer() and abs(value) < 1e6

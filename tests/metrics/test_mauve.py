@@ -72,7 +72,7 @@ def test_values_are_ordered_and_bounded():
 def test_histogram_gradients():
     p, q = np.array([0.1, 0.2, 0.3, 0.4]), np.array([0.3, 0.3, 0.2, 0.2])
     with jax.enable_x64(True):
-        check_grads(mauve_from_histograms, (jnp.asarray(p), jnp.asarray(q)), order=1)
+        check_grads(mauve_from_histograms, (jnp.asarray(p), jnp.asarray(q)), order=1, modes=["rev"])
     touching = jax.grad(mauve_from_histograms)(jnp.asarray([1.0, 0.0]), jnp.asarray([0.0, 1.0]))
     assert jnp.isfinite(touching).all()
 

@@ -133,7 +133,7 @@ def test_gradients_are_right_and_finite_at_distance_zero():
     x, y = banks()
     with jax.enable_x64(True):
         arguments = jnp.asarray(x[:6, :3]), jnp.asarray(y[:5, :3]), jnp.asarray(2.0)
-        check_grads(lambda x, y, s: mmd(x, y, bandwidth=s), arguments, order=1)
+        check_grads(lambda x, y, s: mmd(x, y, bandwidth=s), arguments, order=1, modes=["rev"])
     same = jax.grad(mmd)(jnp.asarray(x[:8]), jnp.asarray(x[:8]))
     np.testing.assert_allclose(same, np.zeros_like(same), atol=1e-6)
 

@@ -25,7 +25,7 @@ CONFIDENCE_RUNS = (
 
 @pytest.fixture(scope="module")
 def peaked(golden):
-    return load_denoiser(golden("llada_peaked"), architecture="llada")
+    return load_denoiser(str(golden("llada_peaked")), architecture="llada")
 
 
 @pytest.fixture(scope="module")
@@ -112,7 +112,7 @@ def test_stored_noise_reproduces_every_canvas(run, peaked, recorded):
 
 @pytest.mark.parametrize("run", ["n8_b16", "n16_b8", "n32_b16"])
 def test_emitted_masks_use_up_the_quota_and_may_survive(run, golden, recorded):
-    denoiser = load_denoiser(golden("llada_generate_mask_emission"), architecture="llada")
+    denoiser = load_denoiser(str(golden("llada_generate_mask_emission")), architecture="llada")
     arrays, settings = recorded("llada_generate_mask_emission")
     settings = settings[run]
     config = SamplerConfig(
@@ -133,7 +133,7 @@ def test_emitted_masks_use_up_the_quota_and_may_survive(run, golden, recorded):
 
 
 def test_suppressing_the_mask_leaves_none_behind(golden, recorded):
-    denoiser = load_denoiser(golden("llada_generate_mask_emission"), architecture="llada")
+    denoiser = load_denoiser(str(golden("llada_generate_mask_emission")), architecture="llada")
     arrays, settings = recorded("llada_generate_mask_emission")
     config = SamplerConfig(16, 8, "none", 0.0)
     samples, canvases = replay(denoiser, arrays, "n8_b16", settings["n8_b16"], config)
