@@ -13,7 +13,7 @@ import typing
 from collections.abc import Sequence
 
 import jax
-from absl import app, flags
+from absl import app, flags, logging
 
 from dlmeval.evals import experiment as experiments
 from dlmeval.evals import pipeline
@@ -57,6 +57,7 @@ class _TupleSerializer(flags.ArgumentSerializer):
 
 def main(argv: Sequence[str]) -> int:
     """Runs the experiment that the flags describe; returns the exit code."""
+    logging.set_verbosity(logging.WARNING)  # JAX logs each backend it does not find
     try:
         return _run(argv)
     except InputError as error:

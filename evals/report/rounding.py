@@ -21,8 +21,9 @@ def round_number(value: float, stderr: float | None = None) -> Rounded:
     """Rounds a value to the second significant digit of its standard error.
 
     Without a standard error, or with one below float32's resolution of the value (identical rows
-    leave such dust), four significant digits are kept, trailing zeros dropped; integers of at most six digits are kept whole. Values whose magnitude
-    leaves [1e-3, 1e6) are written with a power of ten.
+    leave such dust), four significant digits are kept, trailing zeros dropped; integers of at
+    most six digits are kept whole. Values whose magnitude leaves [1e-3, 1e6) are written with a
+    power of ten.
     """
     size = max(abs(value), stderr or 0.0)
     exponent = 0

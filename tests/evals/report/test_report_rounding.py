@@ -58,3 +58,9 @@ def test_latex_text():
 
 def test_missing_is_an_en_dash():
     assert plain_text(Score(None, None, 3, "1", "up", "m", "too few texts")) == "–"
+
+
+def test_dust_below_float32_counts_as_no_standard_error():
+    assert round_number(2.732477884059707, 2.5e-15) == ("2.732", "0", 0)
+    assert round_number(0.004072096199, 9e-11) == ("0.004072", "0", 0)
+    assert round_number(1.0, 1e-5) == ("1.000000", "0.000010", 0)

@@ -216,6 +216,15 @@ def test_findings_hold_whichever_way_it_turns_out(report_data):
     )
     assert heuristics_last(turned) == [("mauve", "n", "b")]
     assert "0 of 1 naive" in perplexity_finding(turned)
+    collapsed = made_up(
+        arm("good", gen_ppl=20.0, mauve=0.9, mmd=0.1),
+        arm("collapsed", gen_ppl=2.0, h_uni=1.5, mauve=0.1, mmd=0.4),
+        arm("n", "heuristic", gen_ppl=7.0, mauve=0.2, mmd=0.3),
+    )
+    found = perplexity_finding(collapsed)
+    assert "1 of 1 naive samplers" in found
+    assert "best diffusion arm (good: 20" in found
+    assert "collapsed (2" in found
     text = ranking_finding(turned)
     assert text.startswith("1 of 2 distributional columns (MMD)")
     assert "MAUVE: n is not worse than b" in text
