@@ -47,7 +47,7 @@ def publish(output: pathlib.Path, config, params, tokenizer, record: dict) -> No
                 for name in ("train", "validation", "heldout")
             },
         },
-        "objective": _OBJECTIVES[kind],
+        "objective": objective(kind, record["flags"]),
         "command": command(record["flags"], output.name),
         "recipe": record["flags"],
         "train_tokens": record["flags"]["steps"] * record["flags"]["batch_size"] * length,
@@ -64,6 +64,19 @@ _OBJECTIVES = {
     "denoiser": "absorbing-state bound, log-linear schedule, weight 1/t, time-agnostic; the number"
     " of masked positions is drawn instead of each mask, which has the same expectation",
 }
+
+
+def objective(kind: str, recipe: dict) -> str:
+    """What was minimised, and what the recipe adds to it, in words."""
+    text = _OBJECTIVES[kind]
+    if recipe["causal_steps"]:
+        text += f"; the first {recipe['causal_steps']} steps predict the next token, a warm start"
+    if recipe["copy_rows"]:
+        text += (
+            f"; {recipe['copy_rows']} of {recipe['batch_size']} rows a step repeat one span, which"
+            " teaches the copying that models trained on the web learn from their data"
+        )
+    return text
 
 
 def command(recipe: dict, name: str) -> str:

@@ -1,7 +1,8 @@
 """Trains the embedded world on King James text: tokenizer, causal scorer, masked denoiser.
 
     python launch/train.py --part=tokenizer --output=models/embedded/kjv-scorer
-    python launch/train.py --part=scorer --output=models/embedded/kjv-scorer --steps=1000
+    python launch/train.py --part=scorer --output=models/embedded/kjv-scorer --steps=800 \\
+        --copy_rows=4
     python launch/train.py --part=denoiser --output=models/embedded/kjv-denoiser --seed=1 \
         --tokenizer=models/embedded/kjv-scorer/tokenizer.json --steps=3600 --causal_steps=400
 
