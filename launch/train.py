@@ -3,7 +3,7 @@
     python launch/train.py --part=tokenizer --output=models/embedded/kjv-scorer
     python launch/train.py --part=scorer --output=models/embedded/kjv-scorer --steps=800 \\
         --copy_rows=4
-    python launch/train.py --part=denoiser --output=models/embedded/kjv-denoiser --seed=1 \
+    python launch/train.py --part=denoiser --output=models/embedded/kjv-denoiser --seed=1 \\
         --tokenizer=models/embedded/kjv-scorer/tokenizer.json --steps=3600 --causal_steps=400
 
 A killed run continues from its last checkpoint when the same command is given again. The cards
