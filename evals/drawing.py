@@ -93,6 +93,9 @@ def _denoised(cell: Cell, sources: Sources, batch_size: int) -> Draw:
 
 def _autoregressive(cell: Cell, sources: Sources, batch_size: int) -> Draw:
     """Text of the causal model from a random token on, as a window of real text begins anywhere."""
+    if cell.unmask_temp is None:
+        raise ValueError("an autoregressive cell needs unmask_temp")
+    temp, noise = cell.unmask_temp, cell.noise or "inverse_cdf"
     scorer = sources.scorer(str(cell.model))
     documents = sources.encoded(str(cell.corpus), str(cell.model), kind="scorer")
     stream = jnp.asarray(np.concatenate(documents))
@@ -111,9 +114,9 @@ def _autoregressive(cell: Cell, sources: Sources, batch_size: int) -> Draw:
             jnp.ones_like(start, bool),
             keys,
             gen_length=cell.gen_length - 1,
-            unmask_temp=cell.unmask_temp,
+            unmask_temp=temp,
             num_ids=scorer.num_ids,
-            noise=cell.noise,
+            noise=noise,
         )
 
     return _batched(cell, launch, scorer.tokenizer, scorer.eos_id, batch_size)

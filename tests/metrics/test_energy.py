@@ -108,9 +108,9 @@ def test_row_order_rotation_translation_and_swap_do_not_matter():
 
 def test_blocks_change_nothing(monkeypatch):
     x, y = (bank.astype(np.float32) for bank in banks("groups of duplicates"))
-    whole = pairwise.pair_sums(jnp.sqrt, jnp.asarray(x), jnp.asarray(y))
+    whole = jax.jit(lambda x, y: pairwise.pair_sums(jnp.sqrt, x, y))(x, y)
     monkeypatch.setattr(pairwise, "BLOCK_ENTRIES", 7 * M + 3)
-    parts = pairwise.pair_sums(jnp.sqrt, jnp.asarray(x), jnp.asarray(y))
+    parts = jax.jit(lambda x, y: pairwise.pair_sums(jnp.sqrt, x, y))(x, y)
     for one, other in zip(whole, parts, strict=True):
         np.testing.assert_allclose(one, other, rtol=1e-5, atol=1e-3)
 

@@ -85,7 +85,7 @@ def test_equal_banks_give_zero_and_the_bound_is_two():
     assert mmd(x, y + 1e6, bandwidth=1e-6) <= 2
 
 
-@pytest.mark.parametrize("n", [2, 3, 4, 9, N])
+@pytest.mark.parametrize("n", [2, 4, N])
 def test_median_is_exact_for_odd_and_even_numbers_of_pairs(n):
     x = banks()[0][:n].astype(np.float32)
     expected = np.median(pdist(x.astype(np.float64), "sqeuclidean"))
