@@ -90,6 +90,7 @@ def load_decoder(
     """
     if dtype not in ("float32", "bfloat16", "float16"):
         raise ValueError(f"dtype {dtype!r} is not accepted; use float32, bfloat16 or float16")
+    name = str(name)
     folder = sources.resolve(name)
     config = sources.read_json(folder / "config.json")
     family = architectures.architecture_of(config, architecture, name)
