@@ -110,7 +110,7 @@ def _run(
         nfe, launches = nfe + 1, launches + 1
         if num_ids is not None:
             logits = jnp.where(jnp.arange(logits.shape[-1]) < num_ids, logits, -jnp.inf)
-        finite &= jnp.isfinite(logits.max(axis=-1)).all()
+        finite &= jnp.isfinite(logits.max(axis=-1)).all() & ~jnp.isnan(logits).any()
         step_keys = jax.vmap(jax.random.fold_in, in_axes=(0, None))(keys, i)
         token = draw_tokens(noise, step_keys, logits, unmask_temp)
         window = jnp.concatenate([window[:, 1:], token], axis=1)

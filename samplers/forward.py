@@ -77,7 +77,9 @@ def counted_forward(
     logits = jnp.where(_emittable(network, logits.shape[-1]), logits, -jnp.inf)
     # The check reads the logits of every pass, so that XLA cannot drop a refresh pass, whose
     # logits nobody else need read, and the forwards counted are forwards run.
-    sound = jnp.all(jnp.isfinite(jnp.max(logits, axis=-1)), axis=-1)
+    # NaN is looked for by itself: on CPU a compiled maximum may pass over it.
+    finite_peak = jnp.isfinite(jnp.max(logits, axis=-1))
+    sound = jnp.all(finite_peak & ~jnp.any(jnp.isnan(logits), axis=-1), axis=-1)
     cost = 1 if network.guidance is None else 2
     return logits, Tally(
         nfe=tally.nfe + cost * charged.astype(jnp.int32),

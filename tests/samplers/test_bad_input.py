@@ -144,3 +144,16 @@ def test_uniforms_must_fit_and_suffice():
         call(config=config, uniforms=np.full((4, 2, 4, 8), 0.5))
     with pytest.raises(ValueError, match=r"\[0, 1\)"):
         call(config=config, uniforms=np.full((4, 2, 4, 9), 1.5))
+
+
+def test_one_nan_among_finite_logits_is_found():
+    def logits_fn(params, tokens, token_mask, region):
+        shape = (*tokens.shape, 97)
+        logits = jax.random.normal(jax.random.key(0), shape)[:, region]
+        return logits.at[1, 3, 41].set(jnp.nan)
+
+    prompt = np.zeros((4, 0), np.int32)
+    keys = jax.random.split(jax.random.key(1), 4)
+    config = SamplerConfig(16, 2, "none", 1.0)
+    with pytest.raises(ValueError, match="NaN"):
+        sample(logits_fn, {}, prompt, prompt.astype(bool), keys, config, mask_id=96)
