@@ -120,9 +120,11 @@ def test_bad_arguments_are_named(options, match):
         draw(chain_logits, 2, **options)
 
 
-def test_nan_logits_end_in_an_error():
+@pytest.mark.parametrize("where", [slice(None), 3], ids=["all", "one"])
+def test_nan_logits_end_in_an_error(where):
     def broken(params, tokens, token_mask, region):
-        return jnp.full((*tokens[:, region].shape, VOCAB), jnp.nan)
+        logits = chain_logits(params, tokens, token_mask, region)
+        return logits.at[..., where].set(jnp.nan)
 
     with pytest.raises(ValueError, match="NaN"):
         draw(broken, 2)
