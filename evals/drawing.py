@@ -18,6 +18,7 @@ from .bank import Sample
 from .cell import Cell
 from .sources import Sources
 from .text_filter import english_filter
+from .trajectory import first_samples, join_histories
 from .windows import cut_windows, take_windows
 
 NAIVE = ("topk_iid", "mirror", "periodic", "phrase_bank")
@@ -131,7 +132,7 @@ def _batched(
     """
 
     def draw(rows: range) -> Drawn:
-        samples, canvases, launches, mask_id = [], [], 0, -1
+        samples, histories, launches = [], [], 0
         for start in range(rows.start, rows.stop, batch_size):
             wanted = min(batch_size, rows.stop - start)
             out = launch(sample_keys(cell.seed, range(start, start + batch_size)))
@@ -141,12 +142,9 @@ def _batched(
                 samples.append(finished(cell, ids, tokenizer, int(nfe)))
             launches += int(out.launches)
             if out.history is not None:
-                mask_id = out.history.mask_id
-                canvases.append(np.asarray(out.history.canvas)[:, :wanted])
-        if not canvases:
-            return Drawn(samples, launches, None)
-        canvas: Any = np.concatenate(canvases, axis=1)
-        return Drawn(samples, launches, samplers.History(canvas, mask_id))
+                histories.append(first_samples(out.history, wanted))
+        history = join_histories(histories) if histories else None
+        return Drawn(samples, launches, history)
 
     return draw
 

@@ -1,6 +1,7 @@
 """Networks, weights and tokenizers behind pure functions of params."""
 
 from .denoiser import Denoiser, load_denoiser
+from .markov_oracle import MarkovOracle
 from .registry import ModelEntry, list_models
 from .scorer import Scorer, load_scorer
 from .sources import ModelCard
@@ -8,6 +9,7 @@ from .text_tokens import Tokenizer
 
 __all__ = [
     "Denoiser",
+    "MarkovOracle",
     "ModelCard",
     "ModelEntry",
     "Scorer",

@@ -1,4 +1,4 @@
-"""The pre-norm transformer behind LLaDA and Llama: RMSNorm, rotary attention, SwiGLU.
+"""The pre-norm transformer behind LLaDA, Dream and Llama: RMSNorm, rotary attention, SwiGLU.
 
 One module, causal or bidirectional. Layers are stacked and scanned, so that compile time does
 not grow with depth. Beyond this file everything is a pure function of a plain dict of arrays.
@@ -20,7 +20,14 @@ Params = dict[str, Any]
 
 @dataclasses.dataclass(frozen=True)
 class DecoderConfig:
-    """Shape of a decoder; the names are those of Hugging Face's Llama."""
+    """Shape of a decoder; the names are those of Hugging Face's Llama.
+
+    Attributes:
+        causal: whether a position attends to earlier ones alone.
+        qkv_bias: whether queries, keys and values have a bias.
+        shift: whether the hidden state at i was trained to predict token i + 1 although the
+            network is bidirectional; logits are then moved so that position i predicts token i.
+    """
 
     vocab_size: int
     hidden_size: int
@@ -33,6 +40,8 @@ class DecoderConfig:
     rms_norm_eps: float = 1e-5
     head_dim: int | None = None
     tie_embeddings: bool = False
+    qkv_bias: bool = False
+    shift: bool = False
 
     @property
     def width_per_head(self) -> int:
@@ -51,6 +60,10 @@ class Block(nnx.Module):
         self.q_proj = nnx.Param(_normal(rngs, d, q))
         self.k_proj = nnx.Param(_normal(rngs, d, kv))
         self.v_proj = nnx.Param(_normal(rngs, d, kv))
+        if config.qkv_bias:
+            self.q_bias = nnx.Param(jnp.zeros(q))
+            self.k_bias = nnx.Param(jnp.zeros(kv))
+            self.v_bias = nnx.Param(jnp.zeros(kv))
         self.o_proj = nnx.Param(_normal(rngs, q, d) * out_scale)
         self.mlp_norm = nnx.Param(jnp.ones(d))
         self.gate_proj = nnx.Param(_normal(rngs, d, f))
@@ -66,11 +79,12 @@ class Block(nnx.Module):
     ) -> Float[Array, "b t d"]:
         b, t, _ = hidden.shape
         x = rms_norm(hidden, self.attn_norm[...], config.rms_norm_eps)
-        q = dense(x, self.q_proj[...]).reshape(b, t, config.num_heads, -1)
-        k = dense(x, self.k_proj[...]).reshape(b, t, config.num_kv_heads, -1)
-        v = dense(x, self.v_proj[...]).reshape(b, t, config.num_kv_heads, -1)
-        q = rotary.rotate(q, position, config.rope_theta)
-        k = rotary.rotate(k, position, config.rope_theta)
+        q, k, v = (dense(x, w[...]) for w in (self.q_proj, self.k_proj, self.v_proj))
+        if config.qkv_bias:
+            q, k, v = q + self.q_bias[...], k + self.k_bias[...], v + self.v_bias[...]
+        q = rotary.rotate(q.reshape(b, t, config.num_heads, -1), position, config.rope_theta)
+        k = rotary.rotate(k.reshape(b, t, config.num_kv_heads, -1), position, config.rope_theta)
+        v = v.reshape(b, t, config.num_kv_heads, -1)
         mixed = jax.nn.dot_product_attention(
             q, k, v, mask=token_mask[:, None, None, :], is_causal=config.causal
         )
@@ -117,7 +131,7 @@ class Decoder(nnx.Module):
 def dense(x: Float[Array, "b t d"], weight: Float[Array, "d f"], **kwargs) -> Float[Array, "b t f"]:
     """x @ weight over flattened rows: the gradient is a plain matrix product, thrice as fast."""
     flat = jnp.matmul(x.reshape(-1, x.shape[-1]), weight, **kwargs)
-    return flat.reshape(*x.shape[:-1], -1)
+    return flat.reshape(*x.shape[:-1], weight.shape[-1])
 
 
 def rms_norm(
@@ -157,7 +171,23 @@ def region_logits(
     region: slice,
 ) -> Float[Array, "b l v"]:
     """float32 logits of a contiguous region; the head is applied to that region alone."""
-    return project(config, params, hidden_states(config, params, tokens, token_mask)[:, region])
+    hidden = hidden_states(config, params, tokens, token_mask)
+    if config.shift:
+        hidden = shift_right(hidden, token_mask)
+    return project(config, params, hidden[:, region])
+
+
+def shift_right(
+    hidden: Float[Array, "b t d"], token_mask: Bool[Array, "b t"]
+) -> Float[Array, "b t d"]:
+    """The hidden state that predicts each token: its left neighbour's, or a row's first its own.
+
+    A row's first token is its first valid one, not index 0, so left padding changes nothing; the
+    public Dream code hands it the state of a pad there, which differs from row to row.
+    """
+    left = jnp.pad(hidden, ((0, 0), (1, 0), (0, 0)))[:, :-1]
+    has_left = jnp.pad(token_mask, ((0, 0), (1, 0)))[:, :-1]
+    return jnp.where(has_left[..., None], left, hidden)
 
 
 def project(

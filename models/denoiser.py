@@ -8,8 +8,9 @@ import jax
 import jax.numpy as jnp
 from jaxtyping import Array, Bool, Float, Int
 
-from . import architectures, sources, text_tokens, weights
-from .decoder import DecoderConfig, Params, region_logits
+from . import architectures, decoder, dit, sources, text_tokens, weights
+from .decoder import Params
+from .family import ModelSpec, NetworkConfig
 
 
 class Denoiser(NamedTuple):
@@ -18,7 +19,8 @@ class Denoiser(NamedTuple):
     Attributes:
         logits_fn: (params, tokens Int["b t"], token_mask Bool["b t"], region: slice) ->
             float32 logits Float["b l v"]; position i predicts token i. The same object for the
-            same architecture, so that a jitted sampler is traced once.
+            same architecture, so that a jitted sampler is traced once. Time-conditioned networks
+            take a keyword more, sigma Float["b"] (default: from each row's masked fraction).
         params: plain nested dict of arrays.
         mask_id: id of the absorbing state.
         eos_id: end-of-text id, or None.
@@ -38,10 +40,10 @@ class Denoiser(NamedTuple):
     card: sources.ModelCard
 
 
-class LoadedDecoder(NamedTuple):
+class LoadedNetwork(NamedTuple):
     """What both kinds of adapter are made of."""
 
-    spec: architectures.ModelSpec
+    spec: ModelSpec
     params: Params
     tokenizer: text_tokens.Tokenizer | None
     card: sources.ModelCard
@@ -61,7 +63,7 @@ def load_denoiser(
     Raises:
         ValueError: what was not found, not understood or not implemented, all in one message.
     """
-    loaded = load_decoder(source, "denoiser", dtype, mesh, architecture)
+    loaded = load_network(source, "denoiser", dtype, mesh, architecture)
     spec = loaded.spec
     if spec.mask_id is None:
         raise ValueError(f"model {source!r} declares no mask token")
@@ -69,7 +71,7 @@ def load_denoiser(
     if loaded.tokenizer is not None:
         num_ids = min(num_ids, loaded.tokenizer.vocab_size)
     return Denoiser(
-        logits_function(spec.decoder),
+        logits_function(spec.network),
         loaded.params,
         spec.mask_id,
         spec.eos_id,
@@ -80,9 +82,9 @@ def load_denoiser(
     )
 
 
-def load_decoder(
+def load_network(
     name: str, kind: str, dtype: str, mesh: Any, architecture: str | None
-) -> LoadedDecoder:
+) -> LoadedNetwork:
     """Reads config, tokenizer and weights of a folder through the tables of its family.
 
     Raises:
@@ -97,7 +99,7 @@ def load_decoder(
     if kind not in family.kinds:
         raise ValueError(f"model {name!r} is a {family.name} model and cannot serve as a {kind}")
     spec = architectures.read_config(config, family, name)
-    params = weights.load_params(folder, family, spec.decoder, dtype)
+    params = weights.load_params(folder, family, spec.network, dtype)
     if mesh is not None:
         replicated = jax.sharding.NamedSharding(mesh, jax.sharding.PartitionSpec())
         params = jax.device_put(params, replicated)
@@ -111,12 +113,26 @@ def load_decoder(
         sum(x.size for x in jax.tree.leaves(params)),
         config,
     )
-    return LoadedDecoder(spec, params, tokenizer, card)
+    return LoadedNetwork(spec, params, tokenizer, card)
 
 
 @functools.cache
-def logits_function(config: DecoderConfig) -> Callable[..., Float[Array, "b l v"]]:
+def logits_function(config: NetworkConfig) -> Callable[..., Float[Array, "b l v"]]:
     """The logits function of a shape: one object per shape, hence one trace per sampler."""
+    if isinstance(config, dit.DiTConfig):
+
+        def dit_logits_fn(
+            params: Params,
+            tokens: Int[Array, "b t"],
+            token_mask: Bool[Array, "b t"],
+            region: slice,
+            *,
+            sigma: Float[Array, "b"] | None = None,
+        ) -> Float[Array, "b l v"]:
+            tokens, token_mask = jnp.asarray(tokens), jnp.asarray(token_mask, bool)
+            return dit.region_logits(config, params, tokens, token_mask, region, sigma)
+
+        return dit_logits_fn
 
     def logits_fn(
         params: Params,
@@ -124,6 +140,6 @@ def logits_function(config: DecoderConfig) -> Callable[..., Float[Array, "b l v"
         token_mask: Bool[Array, "b t"],
         region: slice,
     ) -> Float[Array, "b l v"]:
-        return region_logits(config, params, tokens, jnp.asarray(token_mask, bool), region)
+        return decoder.region_logits(config, params, tokens, jnp.asarray(token_mask, bool), region)
 
     return logits_fn

@@ -28,8 +28,10 @@ def save_pretrained(
         ids: special ids under the family's own field names.
     """
     family = architectures.ARCHITECTURES[architecture]
-    written = architectures.write_config(family, config, ids)
-    if architectures.read_config(written, family, str(folder)).decoder != config:
+    if family.write is None:
+        raise ValueError(f"a {architecture} model cannot be written, only read")
+    written = family.write(config, ids)
+    if architectures.read_config(written, family, str(folder)).network != config:
         raise ValueError(f"a {architecture} config.json cannot express {config}")
     folder.mkdir(parents=True, exist_ok=True)
     write_json(folder / "config.json", written)

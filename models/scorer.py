@@ -11,7 +11,7 @@ from jaxtyping import Array, Bool, Float, Int
 
 from . import sources, text_tokens
 from .decoder import DecoderConfig, Params, hidden_states, project
-from .denoiser import load_decoder, logits_function
+from .denoiser import load_network, logits_function
 
 # Tokens in one launch: bounds memory (logits of 2^14 tokens over 32k ids take 2 GB).
 _TOKENS_PER_LAUNCH = 1 << 14
@@ -48,8 +48,8 @@ def load_scorer(
     source: str, *, dtype: str = "float32", mesh: Any = None, architecture: str | None = None
 ) -> Scorer:
     """Loads a causal scorer; arguments and errors as `load_denoiser`."""
-    loaded = load_decoder(source, "scorer", dtype, mesh, architecture)
-    config = loaded.spec.decoder
+    loaded = load_network(source, "scorer", dtype, mesh, architecture)
+    config = loaded.spec.network
     num_ids = loaded.spec.num_ids
     if loaded.tokenizer is not None:
         num_ids = min(num_ids, loaded.tokenizer.vocab_size)

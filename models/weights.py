@@ -12,20 +12,22 @@ import numpy as np
 import safetensors
 import safetensors.numpy
 
-from .architectures import Architecture, Tensor
-from .decoder import DecoderConfig, Params, abstract_params
+from . import decoder, dit
+from .decoder import DecoderConfig, Params
+from .family import Architecture, NetworkConfig, Tensor
 
 _STORED = ("F32", "F16", "BF16")
 
 
 def load_params(
-    folder: pathlib.Path, family: Architecture, config: DecoderConfig, dtype: str
+    folder: pathlib.Path, family: Architecture, config: NetworkConfig, dtype: str
 ) -> Params:
     """Reads every `*.safetensors` of a folder into stacked parameters, tensor by tensor.
 
     Raises:
         ValueError: no file, an unreadable file, or tensors that are missing, unexpected, stored
-            twice, misshapen or of another type than F32, F16, BF16; all of them in one message.
+            twice, misshapen, of another type than F32, F16, BF16, or constants of other values
+            than the config gives them; all of them in one message.
     """
     files = sorted(folder.glob("*.safetensors"))
     if not files:
@@ -44,7 +46,13 @@ def load_params(
                 holder[name] = handle
         expected = expected_tensors(family, config)
         problems += [f"missing {name}" for name in sorted(expected.keys() - holder.keys())]
-        problems += [f"unexpected {name}" for name in sorted(holder.keys() - expected.keys())]
+        constants = {name: of(config) for name, of in family.constants.items() if name in holder}
+        known = expected.keys() | constants.keys()
+        problems += [f"unexpected {name}" for name in sorted(holder.keys() - known)]
+        for name, value in constants.items():
+            stored = holder[name].get_tensor(name)
+            if stored.shape != value.shape or not np.allclose(stored, value, rtol=1e-2):
+                problems.append(f"{name} does not hold the values {value} of this config")
         for name in sorted(expected.keys() & holder.keys()):
             view = holder[name].get_slice(name)
             if tuple(view.get_shape()) != expected[name]:
@@ -57,7 +65,7 @@ def load_params(
 
 
 def save_params(
-    path: pathlib.Path, family: Architecture, config: DecoderConfig, params: Params
+    path: pathlib.Path, family: Architecture, config: NetworkConfig, params: Params
 ) -> None:
     """Writes parameters in bfloat16 under the family's own tensor names."""
     tensors = {}
@@ -74,9 +82,12 @@ def save_params(
     path.chmod(0o644)  # the library writes for the owner alone
 
 
-def expected_tensors(family: Architecture, config: DecoderConfig) -> Mapping[str, tuple[int, ...]]:
+def expected_tensors(family: Architecture, config: NetworkConfig) -> Mapping[str, tuple[int, ...]]:
     """Name and stored shape of every tensor a checkpoint of this shape must hold."""
-    shapes = abstract_params(config)
+    if isinstance(config, DecoderConfig):
+        shapes = decoder.abstract_params(config)
+    else:
+        shapes = dit.abstract_params(config)
     expected = {}
     for row in _rows(family, config):
         value: Any = shapes
@@ -108,12 +119,12 @@ def _assemble(family, config, fetch, dtype) -> Params:
     return params
 
 
-def _rows(family: Architecture, config: DecoderConfig) -> list[Tensor]:
-    tied = family.tied if config.tie_embeddings else ()
+def _rows(family: Architecture, config: NetworkConfig) -> list[Tensor]:
+    tied = family.tied if isinstance(config, DecoderConfig) and config.tie_embeddings else ()
     return [row for row in family.tensors if row.path[0] not in tied]
 
 
-def _names(row: Tensor, config: DecoderConfig) -> list[str]:
+def _names(row: Tensor, config: NetworkConfig) -> list[str]:
     if "{i}" not in row.name:
         return [row.name]
     return [row.name.replace("{i}", str(layer)) for layer in range(config.num_layers)]

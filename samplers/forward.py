@@ -3,6 +3,7 @@
 from typing import Any, NamedTuple
 
 import jax.numpy as jnp
+from jax import lax
 from jaxtyping import Array, Bool, Float, Int
 
 from .types import LogitsFn
@@ -14,7 +15,8 @@ class Tally(NamedTuple):
     Attributes:
       nfe: forwards charged to each sample.
       launches: forward calls of the batch.
-      finite: False once a charged sample had a row without a finite largest logit.
+      finite: False once a charged sample had a row without a finite largest logit, a NaN among
+        its logits, or a quality that is not finite.
     """
 
     nfe: Int[Array, "b"]
@@ -31,6 +33,7 @@ class Network(NamedTuple):
       token_mask: which positions of prompt and region are tokens, not padding.
       mask_id, num_ids: the absorbing id; ids from num_ids on are never emitted (None: no limit).
       suppress_mask_token: never emit the mask id either.
+      forbidden_id: another id that is never emitted, or None.
       guidance: classifier-free guidance weight, or None for none.
     """
 
@@ -41,7 +44,18 @@ class Network(NamedTuple):
     mask_id: int
     num_ids: int | None
     suppress_mask_token: bool
+    forbidden_id: int | None
     guidance: Float[Array, ""] | None
+
+
+class Output(NamedTuple):
+    """What a forward says of the canvas: float32 logits, -inf at ids that may not be emitted.
+
+    quality is None for networks without a head that judges the tokens held.
+    """
+
+    logits: Float[Array, "b l v"]
+    quality: Float[Array, "b l"] | None
 
 
 def empty_tally(batch: int) -> Tally:
@@ -50,38 +64,42 @@ def empty_tally(batch: int) -> Tally:
 
 def counted_forward(
     network: Network, canvas: Int[Array, "b l"], charged: Bool[Array, "b"], tally: Tally
-) -> tuple[Float[Array, "b l v"], Tally]:
+) -> tuple[Output, Tally]:
     """Runs the network on prompt and canvas and charges the samples it runs for.
 
     Guidance runs the prompt replaced by masks (padding too, as LLaDA's public code does) beside
-    the conditional rows: one launch of twice the batch, 2 NFE a sample.
+    the conditional rows: one launch of twice the batch, 2 NFE a sample. Quality is that of the
+    conditional rows.
 
-    Returns float32 logits of the canvas, -inf at ids that may not be emitted, and the new tally.
     Raises ValueError while tracing if `logits_fn` returns another shape or dtype.
     """
     batch, length = canvas.shape
     width = network.prompt.shape[1]
     tokens = jnp.concatenate([network.prompt, canvas], axis=1)
     if network.guidance is None:
-        logits = _call(network, tokens, network.token_mask, slice(width, width + length))
+        logits, quality = _call(network, tokens, network.token_mask, slice(width, width + length))
     else:
         blank = jnp.concatenate([jnp.full_like(network.prompt, network.mask_id), canvas], axis=1)
         rows = jnp.concatenate([tokens, blank])
         mask = jnp.concatenate([network.token_mask, network.token_mask])
-        both = _call(network, rows, mask, slice(width, width + length))
+        both, quality = _call(network, rows, mask, slice(width, width + length))
         given, free = both[:batch], both[batch:]
+        quality = None if quality is None else quality[:batch]
         # Where both forbid an id (-inf), so does the guided distribution; -inf - -inf is NaN.
         guided = free + (network.guidance + 1.0) * (given - free)
         logits = jnp.where(given == free, given, guided)
 
-    logits = jnp.where(_emittable(network, logits.shape[-1]), logits, -jnp.inf)
+    logits = _without_forbidden(network, logits)
     # The check reads the logits of every pass, so that XLA cannot drop a refresh pass, whose
     # logits nobody else need read, and the forwards counted are forwards run.
-    # NaN is looked for by itself: on CPU a compiled maximum may pass over it.
-    finite_peak = jnp.isfinite(jnp.max(logits, axis=-1))
-    sound = jnp.all(finite_peak & ~jnp.any(jnp.isnan(logits), axis=-1), axis=-1)
+    # On CPU a compiled maximum may pass over NaN; a sum does not, and among -inf and finite logits
+    # it is NaN for nothing else.
+    sound = jnp.isfinite(jnp.max(logits, axis=-1)) & ~jnp.isnan(jnp.sum(logits, axis=-1))
+    if quality is not None:
+        sound &= jnp.isfinite(quality)
+    sound = jnp.all(sound, axis=-1)
     cost = 1 if network.guidance is None else 2
-    return logits, Tally(
+    return Output(logits, quality), Tally(
         nfe=tally.nfe + cost * charged.astype(jnp.int32),
         launches=tally.launches + 1,
         finite=tally.finite & jnp.all(sound | ~charged),
@@ -90,27 +108,50 @@ def counted_forward(
 
 def _call(
     network: Network, tokens: Int[Array, "n t"], mask: Bool[Array, "n t"], region: slice
-) -> Float[Array, "n l v"]:
-    logits = network.logits_fn(network.params, tokens, mask, region)
+) -> Output:
+    logits, quality = network.logits_fn(network.params, tokens, mask, region), None
     expected = (tokens.shape[0], region.stop - region.start)
+    if isinstance(logits, tuple):
+        if len(logits) != 2 or not hasattr(logits[1], "get"):
+            raise ValueError(
+                "logits_fn returned a tuple that is not (logits, {'quality': Float['b l']})"
+            )
+        logits, quality = logits[0], logits[1].get("quality")
     shape, dtype = jnp.shape(logits), jnp.result_type(logits)
     if len(shape) != 3 or shape[:2] != expected or not jnp.issubdtype(dtype, jnp.floating):
         raise ValueError(
             f"logits_fn returned {dtype}{list(shape)} for {region}; expected floating-point "
             f"[{expected[0]}, {expected[1]}, vocabulary]: the logits of that region only"
         )
-    return logits.astype(jnp.float32)
+    if quality is not None:
+        if jnp.shape(quality) != expected:
+            raise ValueError(
+                f"logits_fn returned a quality of shape {list(jnp.shape(quality))} for {region}; "
+                f"expected {list(expected)}: one number a position"
+            )
+        quality = quality.astype(jnp.float32)
+    return Output(logits.astype(jnp.float32), quality)
 
 
-def _emittable(network: Network, vocab: int) -> Bool[Array, "v"]:
-    """Which columns may be emitted."""
+def _without_forbidden(network: Network, logits: Float[Array, "b l v"]) -> Float[Array, "b l v"]:
+    """-inf at the ids that may not be emitted, written in place: no pass over the others."""
+    vocab, mask_id = logits.shape[-1], network.mask_id
     num_ids = vocab if network.num_ids is None else network.num_ids
     if num_ids > vocab:
         raise ValueError(f"num_ids={num_ids} exceeds the {vocab} columns of the logits")
-    ids = jnp.arange(vocab)
-    is_mask = ids == network.mask_id
-    if network.suppress_mask_token:
-        if num_ids == 1 and network.mask_id == 0:
-            raise ValueError("num_ids=1 and mask_id=0 leave no id that may be emitted")
-        return (ids < num_ids) & ~is_mask
-    return (ids < num_ids) | is_mask
+    single = {network.forbidden_id, mask_id if network.suppress_mask_token else None} - {None}
+    spans = [(number, number + 1) for number in single if number < num_ids]
+    if num_ids == len(spans):
+        raise ValueError(
+            f"num_ids={num_ids}, mask_id={mask_id} and the ids that are suppressed leave no id "
+            "that may be emitted"
+        )
+    if network.suppress_mask_token or not num_ids <= mask_id < vocab:
+        spans.append((num_ids, vocab))
+    else:  # the mask token may be emitted although it lies beyond
+        spans += [(num_ids, mask_id), (mask_id + 1, vocab)]
+    for start, stop in spans:
+        if start < stop:
+            never = jnp.full((*logits.shape[:2], stop - start), -jnp.inf, logits.dtype)
+            logits = lax.dynamic_update_slice(logits, never, (0, 0, start))
+    return logits

@@ -12,50 +12,21 @@ for, so it is traced and compiled once. Without a history the loop is a `lax.whi
 passes; with one, a `lax.scan` over nominal steps that runs the same passes and keeps the canvas.
 """
 
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 import jax
 import jax.numpy as jnp
 from jax import lax
-from jaxtyping import Array, Bool, Float, Int, Key
+from jaxtyping import Array, Int
 
-from .config import SamplerConfig
-from .forward import Network, Tally, counted_forward, empty_tally
-from .quota import paced_quota
-from .registry import Entry
-from .schedule import FILL, REFRESH, Knobs, Rules, Turn, is_over, next_turn
-from .step import Decision, checked_quota, decide, initial_memory
-from .types import LogitsFn, Memory
-
-
-class Program(NamedTuple):
-    """The static part of a run: one compilation per value (and shapes of the inputs)."""
-
-    logits_fn: LogitsFn
-    config: SamplerConfig
-    entry: Entry
-    mask_id: int
-    num_ids: int | None
-    x64: bool
-
-
-class Inputs(NamedTuple):
-    """The traced part of a run."""
-
-    params: Any
-    prompt: Int[Array, "b p"]
-    token_mask: Bool[Array, "b t"]
-    keys: Key[Array, "b"]
-    knobs: Knobs
-    uniforms: Float[Array, "s b l v"] | None
-
-
-class Outcome(NamedTuple):
-    """Final region, costs, and the canvases if they were recorded."""
-
-    canvas: Int[Array, "b l"]
-    tally: Tally
-    canvases: Int[Array, "s b l"] | None
+from .ancestral_loop import run_ancestral
+from .forward import Tally, counted_forward, empty_tally
+from .program import Inputs, Outcome, Program, bound_network
+from .quota import all_quota, paced_quota
+from .schedule import FILL, REFRESH, Rules, Turn, is_over, next_turn
+from .step import Decision, decide
+from .strategy_checks import check_quota, initial_memory
+from .types import Memory, StepNotes
 
 
 class _State(NamedTuple):
@@ -63,6 +34,7 @@ class _State(NamedTuple):
     turn: Turn
     memory: Memory
     tally: Tally
+    notes: StepNotes | None  # of the last commit pass; None unless they are recorded
 
 
 def run(program: Program, inputs: Inputs) -> Outcome:
@@ -72,55 +44,41 @@ def run(program: Program, inputs: Inputs) -> Outcome:
     the noise is traced under the user's own setting, `program.x64`.
     """
     with jax.enable_x64(program.x64):
+        if program.entry.kind == "ancestral":
+            return run_ancestral(program, inputs)
         return _run(program, inputs)
 
 
 def _run(program: Program, inputs: Inputs) -> Outcome:
     config, entry, knobs = program.config, program.entry, inputs.knobs
     batch, length = inputs.prompt.shape[0], config.gen_length
+    quota = paced_quota(config, entry.kind, knobs.num_remask)
+    if entry.strategy.transition is not None:  # due as long as there are masks
+        quota = all_quota
     rules = Rules(
-        quota=entry.strategy.quota or paced_quota(config, entry.kind),
+        quota=entry.strategy.quota or quota,
         knobs=knobs,
         block_length=config.tokens_per_block,
         mask_id=program.mask_id,
         skip_idle=config.skip_idle,
         final_fill=config.pace != "table",
+        exit_id=program.eos_id if config.eos_policy == "early_exit" else None,
     )
-    checked_quota(entry, rules, batch)
-    network = Network(
-        logits_fn=program.logits_fn,
-        params=inputs.params,
-        prompt=inputs.prompt,
-        token_mask=inputs.token_mask,
-        mask_id=program.mask_id,
-        num_ids=program.num_ids,
-        suppress_mask_token=config.suppress_mask_token,
-        guidance=knobs.cfg_scale if config.cfg_scale > 0 else None,
-    )
+    check_quota(entry, rules, batch)
+    network = bound_network(program, inputs)
 
     def one_pass(state: _State) -> _State:
-        canvas, turn, memory, tally = state
+        canvas, turn, memory, tally, notes = state
         uniforms = None
         if inputs.uniforms is not None:
             uniforms = lax.dynamic_index_in_dim(inputs.uniforms, tally.launches, keepdims=False)
-        logits, tally = counted_forward(network, canvas, turn.charged, tally)
+        output, tally = counted_forward(network, canvas, turn.charged, tally)
 
         def untouched():
-            return Decision(canvas, memory, jnp.zeros(batch, bool))
+            return Decision(canvas, memory, jnp.zeros(batch, bool), notes)
 
         def decided():
-            return decide(
-                entry,
-                rules,
-                turn,
-                canvas,
-                memory,
-                logits,
-                inputs.keys,
-                noise=config.noise,
-                pool=config.pool,
-                uniforms=uniforms,
-            )
+            return decide(program, rules, turn, canvas, memory, output, inputs.keys, uniforms)
 
         new = lax.cond(turn.phase == REFRESH, untouched, decided)
         stepped = turn.phase != FILL  # a fill already carries the step that follows it
@@ -130,32 +88,40 @@ def _run(program: Program, inputs: Inputs) -> Outcome:
             following = jax.tree.map(
                 lambda a, b: jnp.where(jnp.any(new.remasked), a, b), again, following
             )
-        return _State(new.canvas, following, new.memory, tally)
+        if notes is not None:  # a fill takes none
+            notes = jax.tree.map(lambda a, b: jnp.where(turn.phase == FILL, a, b), notes, new.notes)
+        return _State(new.canvas, following, new.memory, tally, notes)
 
     canvas = jnp.full((batch, length), program.mask_id, jnp.int32)
     bound = config.bind(
-        num_steps=knobs.num_steps,
-        unmask_temp=knobs.unmask_temp,
-        remask_fraction=knobs.remask_fraction,
-        cfg_scale=knobs.cfg_scale,
+        num_steps=knobs.num_steps, cfg_scale=knobs.cfg_scale, **knobs.settings._asdict()
     )
     state = _State(
         canvas=canvas,
         turn=next_turn(rules, canvas, jnp.int32(0), False),
         memory=initial_memory(entry, bound, batch, length),
         tally=empty_tally(batch),
+        notes=_no_notes(batch) if config.record_history else None,
     )
-    canvases = None
     if config.record_history:
 
         def nominal_step(state, step):
             # Includes the fill of the block before, which carries the same step number.
+            state = state._replace(notes=_no_notes(batch))
             state = lax.while_loop(
                 lambda s: ~is_over(rules, s.turn) & (s.turn.step <= step), one_pass, state
             )
-            return state, state.canvas
+            return state, (state.canvas, state.notes)
 
-        steps = jnp.arange(config.num_steps, dtype=jnp.int32)
-        state, canvases = lax.scan(nominal_step, state, steps)
+        # One step more runs the last fill; its canvas is no nominal step's.
+        steps = jnp.arange(config.num_steps + 1, dtype=jnp.int32)
+        state, recorded = lax.scan(nominal_step, state, steps)
+        canvases, notes = jax.tree.map(lambda x: x[:-1], recorded)
+        return Outcome(state.canvas, state.tally, canvases, notes)
     state = lax.while_loop(lambda s: ~is_over(rules, s.turn), one_pass, state)
-    return Outcome(state.canvas, state.tally, canvases)
+    return Outcome(state.canvas, state.tally, None)
+
+
+def _no_notes(batch: int) -> StepNotes:
+    no, zero = jnp.zeros(batch, bool), jnp.zeros(batch, jnp.float32)
+    return StepNotes(ran=no, entropy=zero, confidence=zero, tied=no)

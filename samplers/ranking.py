@@ -4,6 +4,8 @@ import jax
 import jax.numpy as jnp
 from jaxtyping import Array, Bool, Float, Int
 
+from .packing import map_needed
+from .runs import two_largest
 from .types import Obs
 
 
@@ -28,19 +30,75 @@ def remask_top(obs: Obs, score: Float[Array, "b l"]) -> Bool[Array, "b l"]:
     return take_top(jnp.where(obs.pool, score, -jnp.inf), count)
 
 
-def entropy(logits: Float[Array, "b l v"]) -> Float[Array, "b l"]:
+def entropy(
+    logits: Float[Array, "b l v"], needed: Bool[Array, "b l"] | None = None
+) -> Float[Array, "b l"]:
     """Entropy of softmax(logits) in nats; entries of -inf contribute 0.
 
-    Two fused passes over the logits; the probabilities are never stored.
+    Computed for the `needed` positions (None: all), a chunk of rows at a time: the probabilities
+    of the whole region are never stored. Elsewhere the result has no meaning.
     """
-    log_norm = jax.nn.logsumexp(logits, axis=-1)
-    log_p = logits - log_norm[..., None]
-    return -jnp.sum(jnp.where(logits > -jnp.inf, jnp.exp(log_p) * log_p, 0.0), axis=-1)
+    return map_needed(_row_entropy, logits, needed)
 
 
-def probability(logits: Float[Array, "b l v"], tokens: Int[Array, "b l"]) -> Float[Array, "b l"]:
-    """Temperature-free softmax probability of the given tokens (0 for ids outside v)."""
+def _row_entropy(rows: Float[Array, "n v"]) -> Float[Array, "n"]:
+    # Below, both terms are at least 0: no cancellation, however peaked the row. exp(-1e4) is 0,
+    # and unlike exp(-inf) it stays 0 when multiplied by its exponent.
+    drop = jnp.maximum(rows - jnp.max(rows, axis=-1, keepdims=True), -1e4)
+    weights = jnp.exp(drop)
+    total = jnp.sum(weights, axis=-1)
+    return jnp.log(total) - jnp.sum(weights * drop, axis=-1) / total
+
+
+def _row_margin(rows: Float[Array, "n v"]) -> Float[Array, "n"]:
+    first, second = two_largest(rows)
+    total = jnp.sum(jnp.exp(rows - first[:, None]), axis=-1)
+    return -jnp.expm1(second - first) / total  # p1 - p2, exact where they are close
+
+
+def probability(
+    logits: Float[Array, "b l v"],
+    tokens: Int[Array, "b l"],
+    log_norm: Float[Array, "b l"] | None = None,
+) -> Float[Array, "b l"]:
+    """Softmax probability of the given tokens (0 for ids outside v).
+
+    `log_norm` is logsumexp(logits) where it is known already, as in `noise.Draw`; it saves the
+    passes over the vocabulary.
+    """
     chosen = jnp.take_along_axis(
         logits, tokens[..., None], axis=-1, mode="fill", fill_value=-jnp.inf
     )[..., 0]
-    return jnp.exp(chosen - jax.nn.logsumexp(logits, axis=-1))
+    if log_norm is None:
+        log_norm = jax.nn.logsumexp(logits, axis=-1)
+    return jnp.exp(chosen - log_norm)
+
+
+def confidence(
+    kind: str,
+    logits: Float[Array, "b l v"],
+    tokens: Int[Array, "b l"],
+    *,
+    log_norm: Float[Array, "b l"] | None = None,
+    needed: Bool[Array, "b l"] | None = None,
+) -> Float[Array, "b l"]:
+    """Confidence in the given tokens; higher is surer (Dream's generation_utils names the kinds).
+
+    Args:
+      kind: "probability" of the token; "entropy": sum p log p of its position in nats, whatever
+        token is held; "margin": difference of the two largest probabilities, 0 for ties.
+      logits: float32, already divided by the temperature that the confidence is meant at.
+      tokens: ids held or drawn.
+      log_norm: logsumexp(logits) where known; read by "probability" alone.
+      needed: positions whose result is used; None: all. Elsewhere the result has no meaning.
+
+    Raises:
+      ValueError: while tracing, for an unknown kind.
+    """
+    if kind == "probability":
+        return probability(logits, tokens, log_norm)
+    if kind == "entropy":
+        return -entropy(logits, needed)
+    if kind == "margin":
+        return map_needed(_row_margin, logits, needed)
+    raise ValueError(f"confidence={kind!r} is unknown; choose probability, entropy or margin")

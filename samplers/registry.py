@@ -3,9 +3,9 @@
 from collections.abc import Callable
 from typing import Literal, NamedTuple, get_args
 
-from .types import Strategy
+from .types import Strategy, Traits
 
-Kind = Literal["none", "remask", "order"]
+Kind = Literal["none", "remask", "order", "ancestral"]
 
 
 class Entry(NamedTuple):
@@ -28,9 +28,10 @@ def register_strategy(
 
     Args:
       name: how configs refer to it; a taken name is refused, since stored results carry it.
-      kind: "none" (changes nothing), "remask" (puts decided tokens back) or "order" (chooses what
-        to reveal and never puts back). It sets the default pace, and the conformance tests hold
-        the strategy to it.
+      kind: "none" (changes nothing), "remask" (puts decided tokens back), "order" (chooses what
+        to reveal and never puts back) or "ancestral" (draws positions from the reverse of a
+        masking process in time). It sets the default pace, and the conformance tests hold the
+        strategy to it.
 
     Raises:
       ValueError: the name is taken or empty, the kind is unknown, or the function returns
@@ -47,11 +48,7 @@ def register_strategy(
         strategy = factory()
         if not isinstance(strategy, Strategy):
             raise ValueError(f"strategy {name!r}: the function returned {type(strategy).__name__}")
-        for field, function in strategy._asdict().items():
-            if function is not None and not callable(function):
-                raise ValueError(f"strategy {name!r}: {field}={function!r} is not callable")
-        if kind != "remask" and strategy.select is not None:
-            raise ValueError(f"strategy {name!r} of kind {kind!r} must not have a select function")
+        _check(name, kind, strategy)
         _ENTRIES[name] = Entry(name, kind, strategy)
         return factory
 
@@ -71,7 +68,36 @@ def get_strategy(name: str) -> Strategy:
 
 
 def strategy_names(kind: Kind | None = None) -> tuple[str, ...]:
-    """Registered names in order of registration, of one kind or of all."""
-    if kind is not None and kind not in get_args(Kind):
-        raise ValueError(f"kind={kind!r} is not one of {get_args(Kind)}")
-    return tuple(e.name for e in _ENTRIES.values() if kind in (None, e.kind))
+    """Registered names of one kind or of all: by kind, then in order of registration."""
+    kinds = get_args(Kind)
+    if kind is not None and kind not in kinds:
+        raise ValueError(f"kind={kind!r} is not one of {kinds}")
+    entries = sorted(_ENTRIES.values(), key=lambda entry: kinds.index(entry.kind))
+    return tuple(e.name for e in entries if kind in (None, e.kind))
+
+
+def _check(name: str, kind: Kind, strategy: Strategy) -> None:
+    functions = strategy._asdict()
+    if not isinstance(functions.pop("traits"), Traits):
+        raise ValueError(f"strategy {name!r}: traits must be a Traits")
+    for field, function in functions.items():
+        if function is not None and not callable(function):
+            raise ValueError(f"strategy {name!r}: {field}={function!r} is not callable")
+    given = {field for field, function in functions.items() if function is not None}
+    accepted = {
+        "none": {"order", "quota"},
+        "order": {"init", "order", "quota", "plan"},
+        "remask": {"init", "select", "quota", "order", "transition", "plan"},
+        "ancestral": {"rates"},
+    }[kind]
+    if excess := sorted(given - accepted):
+        raise ValueError(
+            f"strategy {name!r} of kind {kind!r} must not have a {excess[0]} function; "
+            f"accepted: {', '.join(sorted(accepted))}"
+        )
+    if kind == "ancestral" and strategy.rates is None:
+        raise ValueError(f"strategy {name!r} of kind 'ancestral' needs a rates function")
+    if strategy.transition is not None and given & {"select", "order"}:
+        raise ValueError(
+            f"strategy {name!r}: a transition replaces order and select; give one or the other"
+        )

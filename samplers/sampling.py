@@ -10,10 +10,12 @@ import numpy as np
 from jaxtyping import Array, Bool, Float, Int, Key
 
 from .config import SamplerConfig
-from .loop import Inputs, Program, run
+from .loop import run
+from .placement import auto_sharded
+from .program import Inputs, Knobs, Program
 from .registry import get_entry
-from .schedule import Knobs
-from .types import History, LogitsFn, Samples
+from .strategy_checks import host_plan
+from .types import History, LogitsFn, Samples, Settings
 
 _compiled = jax.jit(run, static_argnums=0)
 
@@ -57,7 +59,8 @@ def sample(
       num_ids: ids from here on are never emitted (heads padded beyond the tokenizer).
       eos_id: id that ends a text; under eos_policy="truncate" it does not touch the canvas.
       uniforms: replays stored noise: row s replaces the random numbers of the s-th launch
-        (refresh passes count). Needs noise="gumbel_fp64".
+        (refresh passes count); for ancestral strategies, of the s-th nominal step, whether it ran
+        a forward or not. Needs noise="gumbel_fp64".
 
     Returns:
       `Samples`. Blocks until the run is finished.
@@ -83,32 +86,35 @@ def sample(
         entry=get_entry(config.strategy),
         mask_id=operator.index(mask_id),
         num_ids=None if num_ids is None else operator.index(num_ids),
+        eos_id=None if config.eos_policy == "truncate" else _needed_eos(config, eos_id),
         x64=jax.dtypes.canonicalize_dtype(np.float64) == np.float64,
     )
     generated = np.ones((batch, config.gen_length), bool)
     start = jnp.asarray(prompt_ids)
     inputs = Inputs(
-        params=params,
+        params=auto_sharded(params),
         prompt=start,
         token_mask=jnp.asarray(np.concatenate([is_token, generated], axis=1)),
-        keys=keys,
+        keys=auto_sharded(keys),
         knobs=_knobs(config),
         uniforms=None if uniforms is None else jnp.asarray(uniforms, jnp.float32),
     )
     wide = config.noise == "gumbel_fp64"
     with jax.enable_x64(True) if wide else contextlib.nullcontext():
-        canvas, tally, canvases = _compiled(program, inputs)
+        canvas, tally, canvases, notes = _compiled(program, inputs)
         if not bool(tally.finite):
             raise ValueError(
-                "logits_fn returned NaN, +inf, or a position whose every id is -inf; the samples "
-                "are void. Look for overflow in its precision and for bad weights"
+                "logits_fn returned NaN, +inf, a position whose every id is -inf, or a quality "
+                "that is not finite; the samples are void. Look for overflow in its precision and "
+                "for bad weights"
             )
-    if uniforms is not None and int(tally.launches) > len(uniforms):
+    by_launch = program.entry.kind != "ancestral"
+    if uniforms is not None and by_launch and int(tally.launches) > len(uniforms):
         raise ValueError(
             f"uniforms holds noise for {len(uniforms)} forwards, the run took {tally.launches}"
         )
     tokens = jnp.concatenate([start, canvas], axis=1)
-    history = None if canvases is None else History(canvases, program.mask_id)
+    history = None if canvases is None else History(canvases, program.mask_id, notes)
     return Samples(tokens, tally.nfe, tally.launches, history)
 
 
@@ -117,11 +123,20 @@ def _knobs(config: SamplerConfig) -> Knobs:
     return Knobs(
         num_steps=jnp.int32(steps),
         steps_per_block=jnp.int32(steps // config.num_blocks),
-        unmask_temp=jnp.float32(config.unmask_temp),
-        remask_fraction=jnp.float32(config.remask_fraction),
         num_remask=jnp.int32(config.num_remask),
         cfg_scale=jnp.float32(config.cfg_scale),
+        top_p=jnp.float32(config.top_p),
+        top_k=jnp.int32(1 if config.top_k is None else config.top_k),
+        nucleus_p=jnp.float32(config.nucleus_p),
+        plan=jnp.asarray(host_plan(get_entry(config.strategy), config)),
+        settings=Settings(**{k: jnp.float32(v) for k, v in config.settings().items()}),
     )
+
+
+def _needed_eos(config: SamplerConfig, eos_id: int | None) -> int:
+    if eos_id is None:
+        raise ValueError(f"eos_policy={config.eos_policy!r} needs eos_id, which is None")
+    return operator.index(eos_id)
 
 
 def _checked_prompt(prompt: Any, prompt_mask: Any) -> tuple[np.ndarray, np.ndarray]:
@@ -195,5 +210,13 @@ def _check_uniforms(uniforms: Any, batch: int, config: SamplerConfig) -> None:
             f"uniforms has shape {list(shape)}; expected [launches, {batch}, "
             f"{config.gen_length}, vocabulary]"
         )
+    entry = get_entry(config.strategy)
+    if entry.kind == "ancestral":
+        fills = config.num_blocks if entry.strategy.traits.fill == "draw" else 0
+        if shape[0] < config.num_steps + fills:
+            raise ValueError(
+                f"uniforms holds {shape[0]} rows; strategy {entry.name!r} draws {config.num_steps} "
+                f"times and {fills} times more to fill: one row a nominal step"
+            )
     if not (np.all(np.asarray(uniforms) >= 0) and np.all(np.asarray(uniforms) < 1)):
         raise ValueError("uniforms must lie in [0, 1)")

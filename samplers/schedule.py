@@ -10,26 +10,20 @@ from typing import NamedTuple
 
 import jax.numpy as jnp
 from jax import lax
-from jaxtyping import Array, Bool, Float, Int
+from jaxtyping import Array, Bool, Int
 
+from .eos import ended
+from .program import Knobs
 from .types import QuotaFn
 
 COMMIT, REFRESH, FILL = 0, 1, 2
 
 
-class Knobs(NamedTuple):
-    """Settings that are traced, so that one compilation serves all their values."""
-
-    num_steps: Int[Array, ""]
-    steps_per_block: Int[Array, ""]
-    unmask_temp: Float[Array, ""]
-    remask_fraction: Float[Array, ""]
-    num_remask: Int[Array, ""]
-    cfg_scale: Float[Array, ""]
-
-
 class Rules(NamedTuple):
-    """Everything that decides which forward comes next, besides the canvas."""
+    """Everything that decides which forward comes next, besides the canvas.
+
+    exit_id: the token that finishes a sample early, or None.
+    """
 
     quota: QuotaFn
     knobs: Knobs
@@ -37,6 +31,7 @@ class Rules(NamedTuple):
     mask_id: int
     skip_idle: bool
     final_fill: bool
+    exit_id: int | None
 
 
 class Turn(NamedTuple):
@@ -95,8 +90,10 @@ def next_turn(
 
     def due(step):
         if rules.skip_idle:
-            return reveal_count(rules, canvas, step) > 0
-        return jnp.ones(canvas.shape[:1], bool)
+            return reveal_count(rules, canvas, step) > 0  # finished samples have no masks
+        if rules.exit_id is None:
+            return jnp.ones(canvas.shape[:1], bool)
+        return ~ended(canvas, rules.exit_id, rules.mask_id)
 
     def unfilled(step, after_step):
         if not rules.final_fill:

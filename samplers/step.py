@@ -2,6 +2,8 @@
 
 logits ── draw a token for every mask ── order: commit the best ── select: remask
               (noise.py)                  quota of them            some decided ones
+
+or, for strategies that do both at once, `transition`.
 """
 
 from typing import NamedTuple
@@ -11,32 +13,55 @@ import jax.numpy as jnp
 from jax import lax
 from jaxtyping import Array, Bool, Float, Int, Key
 
-from .noise import draw_tokens
-from .ranking import probability, take_top
-from .registry import Entry
+from .eos import fill_after_eos
+from .forward import Output
+from .noise import draw
+from .program import Program
+from .ranking import confidence, entropy, take_top
 from .schedule import FILL, Rules, Turn, block_bounds, reachable_masks, reveal_count
-from .types import Memory, Obs
+from .strategy_checks import check_array, check_memory
+from .truncation import truncate
+from .types import Memory, Obs, StepNotes
 
 
 class Decision(NamedTuple):
-    """What a commit or fill pass made of the canvas; remasked: samples that put tokens back."""
+    """What a commit or fill pass made of the canvas.
+
+    remasked marks samples that put tokens back; notes are None unless a history is recorded.
+    """
 
     canvas: Int[Array, "b l"]
     memory: Memory
     remasked: Bool[Array, "b"]
+    notes: StepNotes | None
+
+
+class Scene(NamedTuple):
+    """The positions of a pass: what is undecided, what may change, and who takes part.
+
+    Attributes:
+      masked: undecided positions of the whole region.
+      in_block: the current block.
+      reach: positions that the step may change.
+      candidates: undecided positions that may be revealed, of the samples charged.
+      live: samples that have any; nothing of the others may change.
+    """
+
+    masked: Bool[Array, "b l"]
+    in_block: Bool[Array, "b l"]
+    reach: Bool[Array, "b l"]
+    candidates: Bool[Array, "b l"]
+    live: Bool[Array, "b"]
 
 
 def decide(
-    entry: Entry,
+    program: Program,
     rules: Rules,
     turn: Turn,
     canvas: Int[Array, "b l"],
     memory: Memory,
-    logits: Float[Array, "b l v"],
+    output: Output,
     keys: Key[Array, "b"],
-    *,
-    noise: str,
-    pool: str,
     uniforms: Float[Array, "b l v"] | None,
 ) -> Decision:
     """Commits and remasks for the samples charged by the turn; the others stay frozen.
@@ -44,115 +69,225 @@ def decide(
     Randomness depends on the sample's key and the nominal step alone: not on the batch, on
     padding, or on how many forwards a step took.
     """
-    strategy, name = entry.strategy, entry.name
-    batch, length = canvas.shape
+    strategy = program.entry.strategy
     is_fill = turn.phase == FILL
     step = turn.step - is_fill.astype(jnp.int32)
-    event = 2 * step + is_fill.astype(jnp.int32)
-    token_keys, order_keys, select_keys = _streams(keys, event)
+    token_keys, order_keys, select_keys = streams(keys, 2 * step + is_fill.astype(jnp.int32))
+    scene = _look(program, rules, turn, canvas, step)
+    obs = _observe(program, rules, scene, canvas, step, is_fill, output, token_keys, uniforms)
 
-    start, end = block_bounds(rules, step)
-    positions = jnp.arange(length)
-    in_block = jnp.broadcast_to((positions >= start) & (positions < end), canvas.shape)
-    masked = canvas == rules.mask_id
-    candidates = reachable_masks(rules, canvas, step) & turn.charged[:, None]
-
-    drawn = draw_tokens(noise, token_keys, logits, rules.knobs.unmask_temp, uniforms)
-    held = jnp.where(masked, drawn, canvas)
-    obs = Obs(
-        logits=logits,
-        tokens=held,
-        decided=~masked,
-        new=jnp.zeros_like(masked),
-        confidence=probability(logits, held),
-        pool=in_block & ~masked if pool == "decided" else in_block,
-        num_remask=rules.knobs.num_remask,
-        step=lax.rem(step, rules.knobs.steps_per_block),
-        num_steps=rules.knobs.steps_per_block,
-        unmask_temp=rules.knobs.unmask_temp,
-    )
-    score = obs.confidence
-    if strategy.order is not None:
-        score = strategy.order(obs, order_keys)
-        _check(name, "order", score, (batch, length), jnp.floating)
-    best = take_top(jnp.where(candidates, score, -jnp.inf), reveal_count(rules, canvas, step))
-    commit = candidates & (is_fill | best)
-    canvas = jnp.where(commit, drawn, canvas)
-    choose = strategy.select
-    if choose is None:
-        return Decision(canvas, memory, jnp.zeros(batch, bool))
-
-    decided = canvas != rules.mask_id
-    obs = obs._replace(
-        tokens=canvas,
-        decided=decided,
-        new=commit & decided,
-        pool=in_block & decided if pool == "decided" else in_block,
-    )
-    # Samples without a mask at the start of the step are finished; nothing of theirs may change.
-    live = jnp.any(candidates, axis=-1)
-
-    def select():
-        chosen, updated = choose(memory, obs, select_keys)
-        _check(name, "select", chosen, (batch, length), jnp.bool_)
-        _check_memory(name, memory, updated)
-        kept = jax.tree.map(
-            lambda new, old: jnp.where(live.reshape(-1, *[1] * (new.ndim - 1)), new, old),
-            updated,
-            memory,
-        )
-        return chosen & decided & in_block & live[:, None], kept
-
-    nothing = jnp.zeros(canvas.shape, bool)
-    remask, memory = lax.cond(is_fill, lambda: (nothing, memory), select)
-    canvas = jnp.where(remask, rules.mask_id, canvas)
-    return Decision(canvas, memory, jnp.any(remask, axis=-1))
-
-
-def initial_memory(entry: Entry, config, batch: int, length: int) -> Memory:
-    """The strategy's memory before the first step; () for strategies without one."""
-    if entry.strategy.init is None:
-        return ()
-    memory = jax.tree.map(jnp.asarray, entry.strategy.init(config, batch, length))
-    for leaf in jax.tree.leaves(memory):
-        if leaf.shape[:1] != (batch,):
-            raise ValueError(
-                f"strategy {entry.name!r}: init returned {leaf.dtype}{list(leaf.shape)}; every "
-                f"array of the memory needs the leading axis b={batch}, one row per sample"
+    none = jnp.zeros(len(canvas), bool)
+    if strategy.transition is not None:
+        after, memory = _transit(program, rules, scene, canvas, memory, obs, is_fill, select_keys)
+        new, tied, remasked = scene.masked & (after != rules.mask_id), none, none
+    else:
+        after, new, tied = _reveal(program, rules, scene, canvas, step, obs, is_fill, order_keys)
+        remasked = none
+        if strategy.select is not None:
+            seen = obs._replace(new=new)
+            after, memory, remasked = _remask(
+                program, rules, scene, after, memory, seen, is_fill, select_keys
             )
-    return memory
+    if rules.exit_id is not None:
+        after = fill_after_eos(after, rules.exit_id, rules.mask_id)
+    notes = None
+    if program.config.record_history:
+        ran = scene.live & ~is_fill
+        notes = StepNotes(
+            ran=ran,
+            entropy=_mean(entropy(obs.logits, scene.candidates), scene.candidates & ran[:, None]),
+            confidence=_mean(obs.confidence, new & ran[:, None]),
+            tied=tied & ran,
+        )
+    return Decision(after, memory, remasked, notes)
 
 
-def checked_quota(entry: Entry, rules: Rules, batch: int) -> None:
-    """Refuses a quota function of the wrong shape or dtype, naming the strategy."""
-    masked = jax.ShapeDtypeStruct((batch,), jnp.int32)
-    scalar = jax.ShapeDtypeStruct((), jnp.int32)
-    result = jax.eval_shape(rules.quota, masked, scalar, scalar, scalar)
-    _check(entry.name, "quota", result, (batch,), jnp.integer)
-
-
-def _streams(keys: Key[Array, "b"], event: Int[Array, ""]) -> tuple[Key[Array, "b"], ...]:
+def streams(keys: Key[Array, "b"], event: Int[Array, ""]) -> tuple[Key[Array, "b"], ...]:
     """Independent keys for drawing, ordering and selecting at one event of the run."""
     fold = jax.vmap(jax.random.fold_in, in_axes=(0, None))
     return fold(keys, 3 * event), fold(keys, 3 * event + 1), fold(keys, 3 * event + 2)
 
 
-def _check(name: str, field: str, value, shape: tuple[int, ...], kind) -> None:
-    dtype = jnp.result_type(value)
-    if jnp.shape(value) != shape or not jnp.issubdtype(dtype, kind):
+def _look(
+    program: Program, rules: Rules, turn: Turn, canvas: Int[Array, "b l"], step: Int[Array, ""]
+) -> Scene:
+    start, end = block_bounds(rules, step)
+    positions = jnp.arange(canvas.shape[1])
+    in_block = jnp.broadcast_to((positions >= start) & (positions < end), canvas.shape)
+    whole = program.entry.strategy.traits.reach == "sequence"
+    candidates = reachable_masks(rules, canvas, step) & turn.charged[:, None]
+    return Scene(
+        masked=canvas == rules.mask_id,
+        in_block=in_block,
+        reach=jnp.broadcast_to(positions < end, canvas.shape) if whole else in_block,
+        candidates=candidates,
+        live=jnp.any(candidates, axis=-1),
+    )
+
+
+def _observe(
+    program: Program,
+    rules: Rules,
+    scene: Scene,
+    canvas: Int[Array, "b l"],
+    step: Int[Array, ""],
+    is_fill: Bool[Array, ""],
+    output: Output,
+    keys: Key[Array, "b"],
+    uniforms: Float[Array, "b l v"] | None,
+) -> Obs:
+    """Draws tokens and gathers what strategies may look at, before the commits."""
+    config, knobs, entry = program.config, rules.knobs, program.entry
+    traits, settings = entry.strategy.traits, knobs.settings
+    if traits.needs_quality and output.quality is None:
         raise ValueError(
-            f"strategy {name!r}: {field} returned {dtype}{list(jnp.shape(value))}, expected "
-            f"{kind.__name__}{list(shape)}"
+            f"strategy {entry.name!r} needs a network that judges its tokens: logits_fn must "
+            "return (logits, {'quality': Float['b l']})"
         )
-
-
-def _check_memory(name: str, before: Memory, after: Memory) -> None:
-    def signature(memory):
-        leaves, structure = jax.tree.flatten(memory)
-        return structure, [(jnp.shape(x), jnp.result_type(x)) for x in leaves]
-
-    if signature(before) != signature(after):
-        raise ValueError(
-            f"strategy {name!r}: select returned a memory unlike the one it was given: "
-            f"{signature(after)} instead of {signature(before)}"
+    temp = settings.token_temp
+    source = output.logits
+    draw_logits = source / jnp.where(temp > 0, temp, 1.0)
+    if config.top_p < 1 or config.top_k is not None:
+        draw_logits = truncate(
+            draw_logits,
+            top_p=knobs.top_p if config.top_p < 1 else None,
+            top_k=None if config.top_k is None else knobs.top_k,
         )
+        source = jnp.where(draw_logits > -jnp.inf, source, -jnp.inf)
+    # Draws are used at candidates, confidences also at tokens that may be put back.
+    needed = scene.candidates
+    if traits.redraw or entry.strategy.select is not None or entry.strategy.transition is not None:
+        needed = needed | (scene.reach & scene.live[:, None])
+    cold = is_fill if traits.fill == "argmax" else jnp.bool_(False)
+    drawn, log_norm = draw(
+        config.noise, keys, source, jnp.where(cold, 0.0, temp), needed=needed, uniforms=uniforms
+    )
+    held = jnp.where(scene.candidates, drawn, canvas)
+    judged = draw_logits if traits.tempered else output.logits
+    norm = log_norm if judged is source else None  # else that of another law
+    trust = confidence(config.confidence, judged, held, log_norm=norm, needed=needed)
+    within = lax.rem(step, knobs.steps_per_block)
+    return Obs(
+        logits=output.logits,
+        draw_logits=draw_logits,
+        tokens=held,
+        drawn=drawn,
+        decided=~scene.masked,
+        new=jnp.zeros_like(scene.masked),
+        confidence=jnp.where(needed, trust, 0.0),
+        pool=scene.candidates,
+        quality=output.quality,
+        planned=knobs.plan[within],
+        num_remask=knobs.num_remask,
+        step=within,
+        num_steps=knobs.steps_per_block,
+        settings=settings,
+    )
+
+
+def _reveal(
+    program: Program,
+    rules: Rules,
+    scene: Scene,
+    canvas: Int[Array, "b l"],
+    step: Int[Array, ""],
+    obs: Obs,
+    is_fill: Bool[Array, ""],
+    keys: Key[Array, "b"],
+) -> tuple[Int[Array, "b l"], Bool[Array, "b l"], Bool[Array, "b"]]:
+    """The canvas after the commits, the positions that became decided, and whether a tie did it."""
+    strategy, name = program.entry.strategy, program.entry.name
+    score = obs.confidence
+    if strategy.order is not None:
+        score = strategy.order(obs, keys)
+        check_array(name, "order", score, canvas.shape, jnp.floating)
+    if program.config.eos_policy == "defer":
+        last = (obs.drawn == program.eos_id) & (score > -jnp.inf)
+        score = jnp.where(last, jnp.finfo(score.dtype).min, score)
+    score = jnp.where(scene.candidates, score, -jnp.inf)
+    best = take_top(score, reveal_count(rules, canvas, step))
+    commit = scene.candidates & (is_fill | best)
+    canvas = jnp.where(commit, obs.drawn, canvas)
+    worst = jnp.min(jnp.where(best, score, jnp.inf), axis=-1)
+    tied = jnp.max(jnp.where(best, -jnp.inf, score), axis=-1) == worst
+    return canvas, commit & (canvas != rules.mask_id), tied
+
+
+def _remask(
+    program: Program,
+    rules: Rules,
+    scene: Scene,
+    canvas: Int[Array, "b l"],
+    memory: Memory,
+    obs: Obs,
+    is_fill: Bool[Array, ""],
+    keys: Key[Array, "b"],
+) -> tuple[Int[Array, "b l"], Memory, Bool[Array, "b"]]:
+    """Lets `select` put decided tokens of the block back, but for a fill; says for whom it did."""
+    config, name = program.config, program.entry.name
+    choose = program.entry.strategy.select
+    assert choose is not None
+    decided = canvas != rules.mask_id
+    competing = config.pool == "decided" or config.loop == "fixed_churn"
+    obs = obs._replace(
+        tokens=canvas,
+        decided=decided,
+        pool=scene.in_block & decided if competing else scene.in_block,
+    )
+
+    def select():
+        chosen, updated = choose(memory, obs, keys)
+        check_array(name, "select", chosen, canvas.shape, jnp.bool_)
+        check_memory(name, memory, updated)
+        return chosen & decided & scene.in_block & scene.live[:, None], updated
+
+    nothing = jnp.zeros(canvas.shape, bool)
+    remask, updated = lax.cond(is_fill, lambda: (nothing, memory), select)
+    canvas = jnp.where(remask, rules.mask_id, canvas)
+    return canvas, _kept(scene.live, updated, memory), jnp.any(remask, axis=-1)
+
+
+def _transit(
+    program: Program,
+    rules: Rules,
+    scene: Scene,
+    canvas: Int[Array, "b l"],
+    memory: Memory,
+    obs: Obs,
+    is_fill: Bool[Array, ""],
+    keys: Key[Array, "b"],
+) -> tuple[Int[Array, "b l"], Memory]:
+    """Lets `transition` make the step; a fill reveals all masks instead."""
+    name, move = program.entry.name, program.entry.strategy.transition
+    assert move is not None
+    reach = scene.reach & scene.live[:, None]
+    obs = obs._replace(pool=reach)
+
+    def step():
+        tokens, masked, updated = move(memory, obs, keys)
+        check_array(name, "transition", tokens, canvas.shape, jnp.integer)
+        check_array(name, "transition", masked, canvas.shape, jnp.bool_)
+        check_memory(name, memory, updated)
+        moved = jnp.where(masked, rules.mask_id, tokens.astype(jnp.int32))
+        return jnp.where(reach, moved, canvas), updated
+
+    def fill():
+        return jnp.where(scene.candidates, obs.drawn, canvas), memory
+
+    canvas, updated = lax.cond(is_fill, fill, step)
+    return canvas, _kept(scene.live, updated, memory)
+
+
+def _kept(live: Bool[Array, "b"], updated: Memory, memory: Memory) -> Memory:
+    """The new memory of the live samples and the old one of the others."""
+    return jax.tree.map(
+        lambda new, old: jnp.where(live.reshape(-1, *[1] * (new.ndim - 1)), new, old),
+        updated,
+        memory,
+    )
+
+
+def _mean(values: Float[Array, "b l"], where: Bool[Array, "b l"]) -> Float[Array, "b"]:
+    """Mean over the marked positions of each row, 0 for rows without."""
+    total = jnp.sum(jnp.where(where, values, 0.0), axis=-1)
+    return total / jnp.maximum(jnp.sum(where, axis=-1), 1)

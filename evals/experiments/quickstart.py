@@ -81,10 +81,14 @@ class Config:
         None, "Tokens of a semi-autoregressive block; none is one block of gen_length."
     )
     pace: str = option(
-        "auto", "How many masks a step reveals.", choices=("auto", "ceil", "floor", "table")
+        "auto",
+        "How many masks a step reveals.",
+        choices=("auto", "ceil", "floor", "target", "table"),
     )
     noise: str = option(
-        "inverse_cdf", "How tokens are drawn.", choices=("inverse_cdf", "gumbel_fp64")
+        "inverse_cdf",
+        "How tokens are drawn.",
+        choices=("inverse_cdf", "gumbel_fp64", "gumbel_high"),
     )
     topk_iid: int = option(16, "k of the Top-k IID sampler.")
     mirror: int = option(16, "k of the Mirror sampler.")

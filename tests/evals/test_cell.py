@@ -9,6 +9,7 @@ import pytest
 from dlmeval.evals import Cell
 from dlmeval.evals.canonical import canonical_json, content_digest
 from dlmeval.evals.cell import cell_from_dict
+from dlmeval.samplers import SamplerConfig
 
 CELL = Cell(
     role="generated",
@@ -32,17 +33,23 @@ def test_fingerprint_is_sha256_of_canonical_json():
 
 def test_fingerprint_is_the_same_in_every_process():
     # Changes of this value orphan everyone's banks: raise the version when it must change.
-    assert CELL.fingerprint.startswith("dcad35bce89635cf")
+    assert CELL.fingerprint.startswith("12a911a8227a991a")
 
 
 @pytest.mark.parametrize("field", [field.name for field in dataclasses.fields(Cell)])
 def test_every_field_counts(field):
     values = {"role": "trajectory", "strategy": "none", "gen_length": 65, "num_samples": 129}
     texts = {"model", "model_digest", "corpus", "corpus_digest", "noise", "pace", "pool"}
+    texts |= {"loop", "confidence", "schedule"}
     old = getattr(CELL, field)
     new = values.get(field, "other" if field in texts else 7)
     assert new != old
     assert dataclasses.replace(CELL, **{field: new}).fingerprint != CELL.fingerprint
+
+
+def test_a_cell_can_hold_every_setting_of_the_sampler():
+    settings = {field.name for field in dataclasses.fields(SamplerConfig)}
+    assert settings <= {field.name for field in dataclasses.fields(Cell)}
 
 
 def test_seeds_share_arm_and_group():

@@ -185,7 +185,12 @@ def test_dry_runs_describe_and_write_nothing(world, sampled):
         [
             [*base(world), f"--workdir={new}", "--dry_run"],
             [*base(world), f"--workdir={sampled}", "--dry_run"],
-            [f"--flagfile={RUN.parent / 'flags' / 'quickstart.flags'}", *base(world), "--dry_run"],
+            [
+                f"--flagfile={RUN.parent / 'flags' / 'quickstart.flags'}",
+                *base(world),
+                f"--workdir={new}",
+                "--dry_run",
+            ],
         ]
     )
     for code, out, err in (fresh, again, flagfile):

@@ -71,7 +71,7 @@ def test_scaled_rope_is_refused_rather_than_ignored(golden, tmp_path):
 
 def test_the_architecture_argument_replaces_model_type(folder):
     edit_config(folder, model_type="DROP")
-    with pytest.raises(ValueError, match="accepted: llada, llama"):
+    with pytest.raises(ValueError, match="accepted: dream, llada, llama, mdlm, sedd"):
         load_denoiser(str(folder))
     assert load_denoiser(str(folder), architecture="llada").mask_id == 60
 
@@ -125,13 +125,21 @@ def test_without_tokenizer_files_the_tokenizer_is_none(golden):
     assert model.card.num_params == 52464
 
 
-@pytest.mark.parametrize(("family", "causal"), [("llada", False), ("llama", True)])
+@pytest.mark.parametrize(
+    ("family", "choices"),
+    [
+        ("dream", {"causal": False, "qkv_bias": True, "shift": True}),
+        ("llada", {"causal": False}),
+        ("llama", {"causal": True}),
+    ],
+)
 @pytest.mark.parametrize("tied", [True, False])
-def test_a_written_model_reads_back(tmp_path, family, causal, tied):
-    config = decoder.DecoderConfig(300, 16, 2, 2, 1, 24, causal=causal, tie_embeddings=tied)
+def test_a_written_model_reads_back(tmp_path, family, choices, tied):
+    config = decoder.DecoderConfig(300, 16, 2, 2, 1, 24, tie_embeddings=tied, **choices)
     params = decoder.init_params(config, jax.random.key(0))
     tokenizer = text_tokens.train_bpe(["a small text"], 290)
-    ids = {"eos_token_id": 0, "mask_token_id": 299} if family == "llada" else {"eos_token_id": 0}
+    causal = config.causal
+    ids = {"eos_token_id": 0} if causal else {"eos_token_id": 0, "mask_token_id": 299}
     published.save_pretrained(tmp_path, family, config, params, tokenizer, ids)
     model = (load_scorer if causal else load_denoiser)(str(tmp_path))
     assert model.eos_id == 0
@@ -140,7 +148,18 @@ def test_a_written_model_reads_back(tmp_path, family, causal, tied):
     for ours, theirs in zip(jax.tree.leaves(params), jax.tree.leaves(model.params), strict=True):
         np.testing.assert_allclose(ours, theirs, rtol=2**-8)
     table = weights.expected_tensors(architectures.ARCHITECTURES[family], config)
-    assert len(table) == 2 * 9 + 2 + (not tied)
+    assert len(table) == 2 * (9 + 3 * config.qkv_bias) + 2 + (not tied)
+
+
+def test_a_shape_that_a_family_cannot_express_is_not_written(tmp_path):
+    config = decoder.DecoderConfig(300, 16, 1, 2, 1, 24, causal=True)
+    params = decoder.init_params(config, jax.random.key(0))
+    tokenizer = text_tokens.train_bpe(["a small text"], 290)
+    ids = {"eos_token_id": 0, "mask_token_id": 299}
+    with pytest.raises(ValueError, match="cannot express"):
+        published.save_pretrained(tmp_path, "dream", config, params, tokenizer, ids)
+    with pytest.raises(ValueError, match="cannot be written"):
+        published.save_pretrained(tmp_path, "mdlm", config, params, tokenizer, ids)
 
 
 def test_params_can_be_replicated_over_a_mesh(golden):

@@ -19,7 +19,7 @@ GOOD = SamplerConfig(4, 4, "none", 0.5)
         ({"gen_length": 4.5}, "gen_length=4.5"),
         ({"num_steps": 0}, "num_steps=0"),
         ({"num_steps": True}, "num_steps=True"),
-        ({"strategy": "low_entropy"}, "strategy='low_entropy' is not one of none, random"),
+        ({"strategy": "low_entropy"}, "strategy='low_entropy' is not one of none, "),
         ({"unmask_temp": -0.1}, "unmask_temp=-0.1"),
         ({"unmask_temp": float("nan")}, "unmask_temp=nan"),
         ({"unmask_temp": None}, "unmask_temp=None"),
@@ -28,10 +28,27 @@ GOOD = SamplerConfig(4, 4, "none", 0.5)
         ({"block_length": 3}, "block_length=3 does not divide gen_length=4"),
         ({"block_length": 0}, "block_length=0"),
         ({"block_length": 1, "num_steps": 6}, "num_steps=6 is not a multiple of the 4 blocks"),
-        ({"pace": "slow"}, "pace='slow' is not one of auto, ceil, floor, table"),
+        ({"pace": "slow"}, "pace='slow' is not one of auto, ceil, floor, target, table"),
         ({"pool": "some"}, "pool='some' is not one of all, decided"),
-        ({"noise": "gumbel_fp32"}, "noise='gumbel_fp32' is not one of inverse_cdf, gumbel_fp64"),
-        ({"eos_policy": "early_exit"}, "eos_policy='early_exit' is not one of truncate"),
+        ({"noise": "gumbel"}, "noise='gumbel' is not one of inverse_cdf, gumbel_fp64"),
+        ({"eos_policy": "stop"}, "eos_policy='stop' is not one of truncate, early_exit"),
+        ({"loop": "fast"}, "loop='fast' is not one of care, fixed_churn"),
+        ({"loop": "fixed_churn"}, "loop='fixed_churn' needs a remasking strategy"),
+        ({"loop": "fixed_churn", "strategy": "running_confidence"}, "sets its own counts"),
+        ({"loop": "fixed_churn", "strategy": "random", "pace": "ceil"}, "pace='ceil' contradicts"),
+        ({"threshold": 1.5}, "threshold=1.5"),
+        ({"confidence": "p"}, "confidence='p' is not one of probability, entropy, margin"),
+        ({"schedule": "cubic"}, "schedule='cubic' is not one of linear, cosine"),
+        ({"token_temp": 0.5}, "token_temp=0.5 is read by Dream orders alone"),
+        ({"alg_temp": 0.0}, "alg_temp=0.0 is read by Dream orders alone"),
+        ({"alg_temp": -1.0}, "alg_temp=-1.0"),
+        ({"eta": float("inf")}, "eta=inf"),
+        ({"t_on": 0.2, "t_off": 0.4, "strategy": "remdm_loop"}, "t_off=0.4 must not exceed t_on"),
+        ({"alpha_on": 1.0, "strategy": "remdm_loop"}, "alpha_on=1"),
+        ({"top_p": 0.0}, "top_p=0.0 must be between 0 and 1, 0 excluded"),
+        ({"nucleus_p": 2}, "nucleus_p=2"),
+        ({"top_k": 0}, "top_k=0"),
+        ({"eos_policy": "defer", "strategy": "p2"}, "eos_policy='defer'.*'p2'"),
         ({"skip_idle": 1}, "skip_idle=1"),
     ],
 )
@@ -157,3 +174,26 @@ def test_one_nan_among_finite_logits_is_found():
     config = SamplerConfig(16, 2, "none", 1.0)
     with pytest.raises(ValueError, match="NaN"):
         sample(logits_fn, {}, prompt, prompt.astype(bool), keys, config, mask_id=96)
+
+
+@pytest.mark.parametrize("value", [np.nan, np.inf])
+def test_a_quality_that_is_not_finite_voids_the_samples(value):
+    def judged(w, t, m, r):
+        quality = jnp.zeros((2, r.stop - r.start)).at[1, 0].set(value)
+        return jnp.zeros((2, r.stop - r.start, 9)) + w, {"quality": quality}
+
+    with pytest.raises(ValueError, match="quality"):
+        call(judged, config=SamplerConfig(4, 4, "prism", 0.0))
+
+
+def test_networks_that_judge_nothing_or_wrongly_are_named():
+    with pytest.raises(ValueError, match=r"'remedi' needs a network that judges"):
+        call(config=SamplerConfig(4, 4, "remedi", 0.0))
+
+    def scalar(w, t, m, r):
+        return jnp.zeros((2, r.stop - r.start, 9)) + w, {"quality": jnp.zeros(2)}
+
+    with pytest.raises(ValueError, match=r"quality of shape \[2\].*expected \[2, 4\]"):
+        call(scalar)
+    with pytest.raises(ValueError, match=r"tuple that is not \(logits, "):
+        call(lambda w, t, m, r: (jnp.zeros((2, 4, 9)), jnp.zeros((2, 4))))

@@ -1,5 +1,8 @@
 """A sample depends on its own prompt and key alone, and one compilation serves all settings."""
 
+import json
+import os
+import pathlib
 import subprocess
 import sys
 
@@ -7,12 +10,66 @@ import jax
 import numpy as np
 import pytest
 
-from dlmeval.samplers import SamplerConfig
+from dlmeval.samplers import SamplerConfig, strategy_names
+
+SHUFFLED = [6, 2, 5, 0, 3, 1, 4, 0]
+
+# Runs every strategy that is named after the path of conftest.py on 8 virtual devices, one sample
+# each. LLVM's optimisations are off: they take half of the time and change no sample.
+SHARDED = f"""
+import importlib.util, json, sys
+import jax
+import numpy as np
+from jax.sharding import Mesh, NamedSharding, PartitionSpec
+
+spec = importlib.util.spec_from_file_location("tiny", sys.argv[1])
+tiny = importlib.util.module_from_spec(spec)
+spec.loader.exec_module(tiny)
+def place(keys):
+    # Both kinds of mesh: sharding left to the compiler, and sharding in the types.
+    mesh = jax.make_mesh((8,), ("data",)) if name == "none" else Mesh(jax.devices(), ("data",))
+    return jax.device_put(keys, NamedSharding(mesh, PartitionSpec("data")))
+
+mesh = Mesh(jax.devices(), ("data",))
+params = jax.device_put(tiny.weights(), NamedSharding(mesh, PartitionSpec()))
+results = {{}}
+for name in sys.argv[2:]:
+    samples = tiny.draw_rows(
+        tiny.judge, params, tiny.standard_config(name), rows={SHUFFLED}, pad=4, place=place
+    )
+    assert len(samples.nfe.sharding.device_set) == 8
+    results[name] = [np.asarray(x).tolist() for x in (samples.tokens, samples.nfe)]
+print(json.dumps(results))
+"""
 
 
-@pytest.mark.parametrize("strategy", ["none", "high_entropy", "random"])
-def test_alone_in_a_batch_and_padded_differently_are_the_same(draw, strategy):
-    config = SamplerConfig(16, 8, strategy, 0.8)
+@pytest.fixture(scope="module")
+def sharded():
+    """Tokens and nfe by strategy, from one process with 8 virtual devices."""
+    flags = "--xla_force_host_platform_device_count=8 --xla_backend_optimization_level=0"
+    conftest = str(pathlib.Path(__file__).with_name("conftest.py"))
+    done = subprocess.run(
+        [sys.executable, "-c", SHARDED, conftest, *strategy_names()],
+        env=os.environ | {"XLA_FLAGS": flags, "JAX_PLATFORMS": "cpu"},
+        capture_output=True,
+        text=True,
+        check=False,
+    )
+    assert done.returncode == 0, done.stderr
+    return json.loads(done.stdout)
+
+
+@pytest.mark.parametrize("strategy", strategy_names())
+def test_batch_padding_devices_and_recording_change_no_sample(strategy, standard, sharded):
+    """Three samples recorded on one device, and among others, padded, unrecorded, on eight."""
+    alone, (tokens, nfe) = standard(strategy), sharded[strategy]
+    rows = [SHUFFLED.index(row) for row in range(3)]
+    np.testing.assert_array_equal(np.array(tokens)[rows, 4:], alone.tokens)
+    np.testing.assert_array_equal(np.array(nfe)[rows], alone.nfe)
+
+
+def test_alone_in_a_batch_and_padded_differently_are_the_same(draw):
+    config = SamplerConfig(16, 8, "high_entropy", 0.8)
     batch = draw(config, rows=range(7))
     shuffled = [3, 1, 6, 0, 5, 2, 4]
     padded = draw(config, rows=shuffled, pad=4)

@@ -1,0 +1,105 @@
+"""Best of n: the baseline that spends compute on more samples instead of more steps."""
+
+import functools
+from typing import Any
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+import optax
+from jaxtyping import Array, Bool, Float, Int
+
+from .. import samplers
+
+DRAWS = 4  # masks a candidate is judged by
+
+
+def sample_best_of(
+    network: Any,
+    config: samplers.SamplerConfig,
+    prompt: Int[Array, "b p"] | Any,
+    prompt_mask: Bool[Array, "b p"] | Any,
+    keys: Array,
+    num_candidates: int,
+) -> samplers.Samples:
+    """Draws several samples for each key and keeps the one the network finds most likely.
+
+    Likelihood is the Monte Carlo bound of `likelihood_bound`; every candidate of a sample is judged
+    by the same masks. `nfe` counts all candidates and `DRAWS` forwards for judging each, and
+    `launches` likewise; the history is that of the sample kept, without notes.
+    """
+    batch = len(keys)
+    generated = jnp.ones((batch, config.gen_length), bool)
+    mask = jnp.concatenate([jnp.asarray(prompt_mask, bool), generated], axis=1)
+    fold = jax.vmap(jax.random.fold_in, in_axes=(0, None))
+    runs, bounds = [], []
+    for candidate in range(num_candidates):
+        run = samplers.sample(
+            network.logits_fn,
+            network.params,
+            prompt,
+            prompt_mask,
+            fold(keys, candidate),
+            config,
+            mask_id=network.mask_id,
+            num_ids=network.num_ids,
+            eos_id=network.eos_id,
+        )
+        runs.append(run)
+        bounds.append(likelihood_bound(network, run.tokens, mask, config.gen_length, keys))
+    best = np.argmax(np.stack(bounds), axis=0)
+    rows = np.arange(batch)
+    history = None
+    if runs[0].history is not None:
+        canvases = np.stack([np.asarray(run.history.canvas) for run in runs])
+        history = samplers.History(
+            jnp.asarray(canvases[best, :, rows].transpose(1, 0, 2)), network.mask_id
+        )
+    judged = DRAWS * num_candidates
+    return samplers.Samples(
+        tokens=jnp.asarray(np.stack([np.asarray(run.tokens) for run in runs])[best, rows]),
+        nfe=jnp.sum(jnp.stack([run.nfe for run in runs]), axis=0) + judged,
+        launches=jnp.sum(jnp.stack([run.launches for run in runs])) + judged,
+        history=history,
+    )
+
+
+def likelihood_bound(
+    network: Any,
+    tokens: Int[Array, "b t"],
+    token_mask: Bool[Array, "b t"],
+    gen_length: int,
+    keys: Array,
+) -> Float[np.ndarray, "b"]:
+    """Monte Carlo lower bound on log p(last gen_length tokens | rest), nats, `DRAWS` masks a row.
+
+    Numbers of masked tokens are stratified over 1..length and the loss of each draw weighs
+    length / number, as LLaDA's likelihood does (ML-GSAI/LLaDA, get_log_likelihood.py). Unbiased
+    for the bound; noise between candidates is reduced by judging them under the same keys.
+    """
+    run = functools.partial(_loss, network.logits_fn, gen_length, network.params, network.mask_id)
+    losses = [run(tokens, token_mask, keys, jnp.int32(draw)) for draw in range(DRAWS)]
+    return -np.mean([np.asarray(loss) for loss in losses], axis=0)
+
+
+@functools.partial(jax.jit, static_argnums=(0, 1))
+def _loss(logits_fn, gen_length, params, mask_id, tokens, token_mask, keys, draw):
+    length, region = gen_length, slice(tokens.shape[1] - gen_length, tokens.shape[1])
+    # The sampler folds in steps and candidates, which are not negative and far below this.
+    own = jax.vmap(jax.random.fold_in, in_axes=(0, None))(keys, 2**31 - 1 - draw)
+
+    def masked(key):
+        share_key, order_key = jax.random.split(key)
+        share = (draw + jax.random.uniform(share_key)) / DRAWS
+        count = jnp.clip(jnp.ceil(share * length), 1, length).astype(jnp.int32)
+        rank = jnp.argsort(jax.random.uniform(order_key, (length,))).argsort()
+        return rank < count, count
+
+    hidden, count = jax.vmap(masked)(own)
+    targets = tokens[:, region]
+    canvas = tokens.at[:, region].set(jnp.where(hidden, mask_id, targets))
+    logits = logits_fn(params, canvas, token_mask, region)
+    ids = jnp.arange(logits.shape[-1])
+    logits = jnp.where(ids == mask_id, -jnp.inf, logits.astype(jnp.float32))
+    loss = optax.softmax_cross_entropy_with_integer_labels(logits, targets)
+    return jnp.where(hidden, loss, 0.0).sum(axis=1) * length / count
