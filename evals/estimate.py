@@ -8,6 +8,7 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 
+from ..samplers import get_strategy
 from .cell import Cell
 from .plan import Plan
 from .sources import Sources
@@ -42,8 +43,8 @@ class Estimate(NamedTuple):
 def forwards(cell: Cell, batch_size: int | None = None) -> int:
     """Upper bound of the batched forwards of a cell; the sampler counts the real ones.
 
-    Without remasking at most one forward a step and never more than the length; with it at most
-    two a step and a final fill a block.
+    Strategy "none" takes at most one forward a step and never more than the length; those that
+    look again after remasking two a step, all others one, and a final fill a block.
     """
     batches = -(-cell.num_samples // (batch_size or cell.num_samples))
     guided = 2 if cell.cfg_scale else 1
@@ -53,8 +54,10 @@ def forwards(cell: Cell, batch_size: int | None = None) -> int:
         return 0
     steps = int(cell.num_steps or 0)
     blocks = cell.gen_length // (cell.block_length or cell.gen_length)
-    once = min(steps, cell.gen_length) if cell.strategy == "none" else 2 * steps + blocks
-    return batches * guided * once
+    if cell.strategy == "none":
+        return batches * guided * min(steps, cell.gen_length)
+    looks_again = get_strategy(cell.strategy).select is not None
+    return batches * guided * ((2 if looks_again else 1) * steps + blocks)
 
 
 def estimate(plan: Plan, sources: Sources, batch_size: int) -> Estimate:

@@ -8,8 +8,9 @@ import numpy as np
 import pytest
 
 from dlmeval import samplers
-from dlmeval.evals import load_history, read_bank, run_experiment
+from dlmeval.evals import Cell, load_history, read_bank, run_experiment
 from dlmeval.evals.bank_writer import BankWriter
+from dlmeval.evals.estimate import forwards
 from dlmeval.evals.experiment import load_experiment, make_config
 from dlmeval.evals.plan import make_plan, read_plan
 from dlmeval.evals.sample_stage import bank_path, cell_manifest, sample_cell
@@ -324,3 +325,22 @@ def test_every_config_field_explains_itself():
     for field in dataclasses.fields(experiment.Config):
         assert len(field.metadata["help"]) > 8, field.name
     assert make_config(experiment, {}) == experiment.Config()
+
+
+@pytest.mark.parametrize(
+    ("strategy", "most"),
+    [("none", 16), ("high_entropy", 42), ("p2", 22), ("maskgit", 22), ("remdm_cap", 22)],
+)
+def test_forwards_are_bounded_by_what_the_kind_can_cost(strategy, most):
+    cell = Cell(
+        role="generated",
+        strategy=strategy,
+        gen_length=16,
+        block_length=8,
+        num_samples=4,
+        num_steps=20,
+        unmask_temp=1.0,
+        seed=0,
+    )
+    assert forwards(cell) == most
+    assert forwards(dataclasses.replace(cell, cfg_scale=1.0), batch_size=2) == 4 * most

@@ -1,7 +1,5 @@
 """Canvases recorded from LLaDA's published generate.py on tiny random weights, step by step."""
 
-import json
-
 import jax
 import numpy as np
 import pytest
@@ -26,18 +24,6 @@ CONFIDENCE_RUNS = (
 @pytest.fixture(scope="module")
 def peaked(golden):
     return load_denoiser(str(golden("llada_peaked")), architecture="llada")
-
-
-@pytest.fixture(scope="module")
-def recorded(golden):
-    """Arrays and settings of one fixture folder."""
-
-    def load(folder):
-        with np.load(golden(f"{folder}/canvases.npz")) as arrays:
-            contents = dict(arrays)
-        return contents, json.loads(golden(f"{folder}/settings.json").read_text())
-
-    return load
 
 
 def replay(denoiser, arrays, run, settings, config, uniforms=None):
