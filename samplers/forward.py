@@ -139,8 +139,9 @@ def _without_forbidden(network: Network, logits: Float[Array, "b l v"]) -> Float
     num_ids = vocab if network.num_ids is None else network.num_ids
     if num_ids > vocab:
         raise ValueError(f"num_ids={num_ids} exceeds the {vocab} columns of the logits")
-    single = {network.forbidden_id, mask_id if network.suppress_mask_token else None} - {None}
-    spans = [(number, number + 1) for number in single if number < num_ids]
+    never_drawn = (network.forbidden_id, mask_id if network.suppress_mask_token else None)
+    single = {number for number in never_drawn if number is not None and number < num_ids}
+    spans = [(number, number + 1) for number in single]
     if num_ids == len(spans):
         raise ValueError(
             f"num_ids={num_ids}, mask_id={mask_id} and the ids that are suppressed leave no id "
