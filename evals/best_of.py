@@ -75,15 +75,18 @@ def likelihood_bound(
 
     Numbers of masked tokens are stratified over 1..length and the loss of each draw weighs
     length / number, as LLaDA's likelihood does (ML-GSAI/LLaDA, get_log_likelihood.py). Unbiased
-    for the bound; noise between candidates is reduced by judging them under the same keys.
+    for the bound, without guidance; noise between candidates is reduced by judging them under the
+    same keys.
     """
-    run = functools.partial(_loss, network.logits_fn, gen_length, network.params, network.mask_id)
+    run = functools.partial(
+        _loss, network.logits_fn, gen_length, network.params, network.mask_id, network.num_ids
+    )
     losses = [run(tokens, token_mask, keys, jnp.int32(draw)) for draw in range(DRAWS)]
     return -np.mean([np.asarray(loss) for loss in losses], axis=0)
 
 
 @functools.partial(jax.jit, static_argnums=(0, 1))
-def _loss(logits_fn, gen_length, params, mask_id, tokens, token_mask, keys, draw):
+def _loss(logits_fn, gen_length, params, mask_id, num_ids, tokens, token_mask, keys, draw):
     length, region = gen_length, slice(tokens.shape[1] - gen_length, tokens.shape[1])
     # The sampler folds in steps and candidates, which are not negative and far below this.
     own = jax.vmap(jax.random.fold_in, in_axes=(0, None))(keys, 2**31 - 1 - draw)
@@ -99,7 +102,9 @@ def _loss(logits_fn, gen_length, params, mask_id, tokens, token_mask, keys, draw
     targets = tokens[:, region]
     canvas = tokens.at[:, region].set(jnp.where(hidden, mask_id, targets))
     logits = logits_fn(params, canvas, token_mask, region)
+    logits = logits[0] if isinstance(logits, tuple) else logits  # beside a quality
     ids = jnp.arange(logits.shape[-1])
-    logits = jnp.where(ids == mask_id, -jnp.inf, logits.astype(jnp.float32))
+    never = (ids == mask_id) | (ids >= num_ids)
+    logits = jnp.where(never, -jnp.inf, logits.astype(jnp.float32))
     loss = optax.softmax_cross_entropy_with_integer_labels(logits, targets)
     return jnp.where(hidden, loss, 0.0).sum(axis=1) * length / count

@@ -14,7 +14,7 @@ import numpy as np
 from jaxtyping import Array, Bool, Int
 
 from .. import samplers
-from .best_of import sample_best_of
+from .best_of import DRAWS, sample_best_of
 from .errors import InputError
 
 MODES = ("cap", "idle", "length", "best_of")
@@ -80,8 +80,9 @@ def match_nfe(
     Modes differ where the strategy saturates (without remasking, at gen_length forwards):
     "cap" stays there and flags it. "idle" runs the remaining steps without revealing anything: the
     same text at the target's cost, which shows that NFE buys nothing by itself. "length" gives it
-    gen_length = target, one token a forward. "best_of" keeps the most likely of
-    round(target / NFE) samples (`sample_best_of`; its scoring is charged too).
+    gen_length = target, one token a forward (half of it under guidance). "best_of" keeps the most
+    likely of as many samples as come nearest to the target, their scoring included
+    (`sample_best_of`).
 
     Cost: some five runs of the pilot, at most 2 log2(4 target); steps are traced, so one
     compilation each for the search and, if it changes the shape, the mode. NFE(num_steps) is taken
@@ -186,11 +187,12 @@ def _spend(
     """Spends what a saturated arm leaves of its budget, as the mode says, and measures again."""
     config, target = match.config, match.target
     if match.mode == "best_of":
-        match = match._replace(num_candidates=max(1, round(target / match.nfe)))
+        match = match._replace(num_candidates=max(1, round(target / (match.nfe + DRAWS))))
     else:
-        steps = max(1, target // config.num_blocks) * config.num_blocks
+        passes = target // (2 if config.cfg_scale > 0 else 1)
+        steps = max(1, passes // config.num_blocks) * config.num_blocks
         changes: dict[str, Any] = {"num_steps": steps}
-        changes |= {"skip_idle": False} if match.mode == "idle" else {"gen_length": target}
+        changes |= {"skip_idle": False} if match.mode == "idle" else {"gen_length": passes}
         try:
             config = dataclasses.replace(config, **changes)
         except ValueError as error:

@@ -197,8 +197,10 @@ def measure(
     Raises:
       ValueError: too many strings, or a sampler that left masks in its samples.
     """
-    if len(seeds) < 2:
-        raise ValueError(f"seeds={tuple(seeds)}: at least two are needed for a standard error")
+    if len(set(seeds)) < max(2, len(seeds)):
+        raise ValueError(
+            f"seeds={tuple(seeds)}: at least two are needed for a standard error, each once"
+        )
     length = config.gen_length
     law = language_law(oracle, length)
     counts, spent = [], []

@@ -203,6 +203,8 @@ def _p(value: float) -> str:
 
 def _whole(name: str) -> list[int]:
     values: list[str] = list(FLAGS[name].value or ())
+    if not values:
+        raise ValueError(f"--{name} is empty; give at least one whole number")
     try:
         return [int(value) for value in values]
     except ValueError:

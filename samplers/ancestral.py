@@ -221,6 +221,8 @@ def transition_probabilities(
     committed = jnp.where(tokens == mask_id, -jnp.inf, committed)
     rates = checked_rates(entry, jnp.asarray(t, dtype), jnp.asarray(dt, dtype), settings, committed)
     if not is_known(nucleus_p) or nucleus_p < 1:
+        p_x0 = jnp.where(jnp.arange(p_x0.shape[-1]) == mask_id, 0.0, p_x0)
+        p_x0 = p_x0 / jnp.sum(p_x0, axis=-1, keepdims=True)
         # At 1 rounding of the running mass must not drop the least likely.
         kept = keep_nucleus(jnp.log(p_x0), jnp.asarray(nucleus_p, dtype)) | (nucleus_p >= 1)
         p_x0 = jnp.where(kept, p_x0, 0.0)

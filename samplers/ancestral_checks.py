@@ -1,5 +1,6 @@
 """Checks of what callers hand to `transition_probabilities`."""
 
+import operator
 from typing import Any
 
 import jax.numpy as jnp
@@ -39,7 +40,7 @@ def check_transition_arguments(
     for name, value in scalars.items():
         if jnp.shape(value) != ():
             raise ValueError(f"{name} has shape {list(jnp.shape(value))}; expected one number")
-    if is_known(mask_id) and not 0 <= int(mask_id) < shape[-1]:
+    if is_known(mask_id) and not 0 <= _index(mask_id) < shape[-1]:
         raise ValueError(
             f"mask_id={mask_id!r} is not one of the {shape[-1]} columns of p_x0; the law of a step "
             "has a column for the mask"
@@ -47,8 +48,18 @@ def check_transition_arguments(
     _check_scalars(scalars)
     if is_known(mask_id) and is_known(p_x0) and is_known(tokens):
         _check_values(np.asarray(p_x0, np.float64), np.asarray(tokens), int(mask_id))
-    if confidence is not None and is_known(confidence) and np.isnan(confidence).any():
-        raise ValueError("confidence holds NaN; use -inf where a position is undecided")
+    if confidence is not None and is_known(confidence):
+        values = np.asarray(confidence, np.float64)
+        if np.isnan(values).any() or np.isposinf(values).any():
+            raise ValueError("confidence holds NaN or +inf; use -inf where a position is undecided")
+
+
+def _index(value: Any) -> int:
+    """The value as a whole number, -1 if it is none."""
+    try:
+        return operator.index(value)
+    except TypeError:
+        return -1
 
 
 def _check_scalars(scalars: dict[str, Any]) -> None:

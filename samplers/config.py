@@ -101,9 +101,11 @@ class SamplerConfig:
     record_history: bool = False
 
     def __post_init__(self) -> None:
-        gen_length = _whole("gen_length", self.gen_length)
-        num_steps = _whole("num_steps", self.num_steps)
         get_strategy(self.strategy)
+        for field in ("gen_length", "num_steps", "block_length", "top_k"):
+            if getattr(self, field) is not None or field in ("gen_length", "num_steps"):
+                object.__setattr__(self, field, _whole(field, getattr(self, field)))
+        gen_length, num_steps = self.gen_length, self.num_steps
         for field in ("unmask_temp", "cfg_scale", "token_temp"):
             _within(field, getattr(self, field), math.inf)
         for field in ("remask_fraction", "threshold", "t_on", "t_off"):
@@ -113,10 +115,8 @@ class SamplerConfig:
                 _within(field, getattr(self, field), upper)
         for field in ("nucleus_p", "top_p"):
             _within(field, getattr(self, field), 1.0, above=True)
-        if self.top_k is not None:
-            _whole("top_k", self.top_k)
         if self.block_length is not None:
-            block_length = _whole("block_length", self.block_length)
+            block_length = self.block_length
             if gen_length % block_length:
                 raise ValueError(
                     f"block_length={block_length} does not divide gen_length={gen_length}; "
@@ -203,7 +203,6 @@ class SamplerConfig:
             nucleus_p=0.5 if self.nucleus_p < 1 else 1.0,
             top_p=0.5 if self.top_p < 1 else 1.0,
             top_k=None if self.top_k is None else 1,
-            schedule="linear",
             **_TRACED,
         )
 
@@ -246,23 +245,28 @@ _TRACED: dict[str, Any] = {
 }
 
 
+_LARGEST = 3e38  # of float32, in which settings are traced
+
+
 def _whole(name: str, value: object) -> int:
     """Returns value as an int if it is a whole number of at least 1."""
     try:
         number = operator.index(value)  # type: ignore[arg-type]
     except TypeError:
         number = 0
-    if isinstance(value, bool) or number < 1:
+    if isinstance(value, bool) or not 1 <= number < 2**31:
         raise ValueError(f"{name}={value!r} must be a whole number of at least 1")
     return number
 
 
 def _within(name: str, value: object, upper: float, *, above: bool = False) -> None:
-    """Checks 0 <= value <= upper (0 < value if `above`) and that it is finite."""
+    """Checks 0 <= value <= upper (0 < value if `above`) and that it is finite in float32."""
     try:
-        number = float(value)  # type: ignore[arg-type]
+        number = math.nan if isinstance(value, str) else float(value)  # type: ignore[arg-type]
     except (TypeError, ValueError):
         number = math.nan
+    if number > _LARGEST:
+        number = math.inf
     inside = math.isfinite(number) and 0 <= number <= upper and not (above and number == 0)
     if isinstance(value, bool) or not inside:
         accepted = "finite and at least 0" if upper == math.inf else f"between 0 and {upper:g}"
@@ -270,5 +274,5 @@ def _within(name: str, value: object, upper: float, *, above: bool = False) -> N
 
 
 def _one_of(name: str, value: object, accepted: tuple[str, ...]) -> None:
-    if value not in accepted:
+    if not isinstance(value, str) or value not in accepted:
         raise ValueError(f"{name}={value!r} is not one of {', '.join(accepted)}")

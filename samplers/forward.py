@@ -85,9 +85,9 @@ def counted_forward(
         both, quality = _call(network, rows, mask, slice(width, width + length))
         given, free = both[:batch], both[batch:]
         quality = None if quality is None else quality[:batch]
-        # Where both forbid an id (-inf), so does the guided distribution; -inf - -inf is NaN.
+        # -inf - -inf is NaN: an id that the unconditional rows forbid is left to the others.
         guided = free + (network.guidance + 1.0) * (given - free)
-        logits = jnp.where(given == free, given, guided)
+        logits = jnp.where((given == free) | (free == -jnp.inf), given, guided)
 
     logits = _without_forbidden(network, logits)
     # The check reads the logits of every pass, so that XLA cannot drop a refresh pass, whose

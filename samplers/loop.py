@@ -93,8 +93,10 @@ def _run(program: Program, inputs: Inputs) -> Outcome:
         return _State(new.canvas, following, new.memory, tally, notes)
 
     canvas = jnp.full((batch, length), program.mask_id, jnp.int32)
+    cuts = {} if config.top_k is None else {"top_k": knobs.top_k}
+    cuts |= {"top_p": knobs.top_p} if config.top_p < 1 else {}
     bound = config.bind(
-        num_steps=knobs.num_steps, cfg_scale=knobs.cfg_scale, **knobs.settings._asdict()
+        num_steps=knobs.num_steps, cfg_scale=knobs.cfg_scale, **cuts, **knobs.settings._asdict()
     )
     state = _State(
         canvas=canvas,

@@ -15,6 +15,7 @@ def take_top(score: Float[Array, "b l"], count: Int[Array, "b"]) -> Bool[Array, 
     Positions that score -inf or NaN are never marked, so a row may get fewer than its count.
     Cost: one sort of length l a row, small beside one pass over the vocabulary.
     """
+    score = jnp.where(jnp.isnan(score), -jnp.inf, score)
     falling = -jnp.sort(-score, axis=-1)
     last = jnp.clip(count[:, None] - 1, 0, score.shape[-1] - 1)
     threshold = jnp.take_along_axis(falling, last, axis=-1)

@@ -57,7 +57,7 @@ def register_strategy(
 
 def get_entry(name: str) -> Entry:
     """The registered entry of that name; ValueError lists the known names."""
-    if name not in _ENTRIES:
+    if not isinstance(name, str) or name not in _ENTRIES:
         raise ValueError(f"strategy={name!r} is not one of {', '.join(strategy_names())}")
     return _ENTRIES[name]
 

@@ -97,7 +97,7 @@ def sample(
         token_mask=jnp.asarray(np.concatenate([is_token, generated], axis=1)),
         keys=auto_sharded(keys),
         knobs=_knobs(config),
-        uniforms=None if uniforms is None else jnp.asarray(uniforms, jnp.float32),
+        uniforms=None if uniforms is None else _wide(uniforms),
     )
     wide = config.noise == "gumbel_fp64"
     with jax.enable_x64(True) if wide else contextlib.nullcontext():
@@ -133,6 +133,12 @@ def _knobs(config: SamplerConfig) -> Knobs:
     )
 
 
+def _wide(uniforms: Any) -> Array:
+    """As float64: float32 would round numbers just below 1 up to it."""
+    with jax.enable_x64(True):
+        return jnp.asarray(np.asarray(uniforms), jnp.float64)
+
+
 def _needed_eos(config: SamplerConfig, eos_id: int | None) -> int:
     if eos_id is None:
         raise ValueError(f"eos_policy={config.eos_policy!r} needs eos_id, which is None")
@@ -140,7 +146,13 @@ def _needed_eos(config: SamplerConfig, eos_id: int | None) -> int:
 
 
 def _checked_prompt(prompt: Any, prompt_mask: Any) -> tuple[np.ndarray, np.ndarray]:
-    prompt, mask = np.asarray(prompt), np.asarray(prompt_mask)
+    try:
+        prompt, mask = np.asarray(prompt), np.asarray(prompt_mask)
+    except ValueError as error:
+        raise ValueError(
+            "prompt and prompt_mask must be rectangular [batch, width]; pad shorter prompts on the "
+            f"left ({error})"
+        ) from error
     if prompt.ndim != 2 or not (np.issubdtype(prompt.dtype, np.integer) or prompt.size == 0):
         raise ValueError(
             f"prompt is {prompt.dtype}{list(prompt.shape)}; expected integer ids [batch, width] "
@@ -160,13 +172,23 @@ def _checked_prompt(prompt: Any, prompt_mask: Any) -> tuple[np.ndarray, np.ndarr
             f"prompt_mask of row {int(np.argmax(gaps))} has padding right of a token; pad prompts "
             "on the left, so that the generated region follows the prompt directly"
         )
+    if prompt.size and (prompt.min() < -(2**31) or prompt.max() >= 2**31):
+        raise ValueError(
+            f"prompt holds ids from {prompt.min()} to {prompt.max()}; they must fit in int32"
+        )
     return prompt.astype(np.int32), mask
 
 
 def _checked_keys(keys: Any, batch: int) -> Array:
     dtype = getattr(keys, "dtype", None)
     if dtype == np.uint32 and jnp.ndim(keys) == 2:
-        keys = jax.random.wrap_key_data(jnp.asarray(keys))
+        try:
+            keys = jax.random.wrap_key_data(jnp.asarray(keys))
+        except (TypeError, ValueError) as error:
+            raise ValueError(
+                f"keys is uint32{list(jnp.shape(keys))}, which is no key of the default PRNG; pass "
+                "jax.random.split(key, batch)"
+            ) from error
         dtype = keys.dtype
     if dtype is None or not jax.dtypes.issubdtype(dtype, jax.dtypes.prng_key):
         raise ValueError("keys must be PRNG keys, one per sample: jax.random.split(key, batch)")

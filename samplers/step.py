@@ -13,13 +13,13 @@ import jax.numpy as jnp
 from jax import lax
 from jaxtyping import Array, Bool, Float, Int, Key
 
-from .eos import fill_after_eos
+from .eos import ended, fill_after_eos
 from .forward import Output
 from .noise import draw
 from .program import Program
 from .ranking import confidence, entropy, take_top
 from .schedule import FILL, Rules, Turn, block_bounds, reachable_masks, reveal_count
-from .strategy_checks import check_array, check_memory
+from .strategy_checks import check_array, check_memory, parts_of
 from .truncation import truncate
 from .types import Memory, Obs, StepNotes
 
@@ -90,6 +90,7 @@ def decide(
             )
     if rules.exit_id is not None:
         after = fill_after_eos(after, rules.exit_id, rules.mask_id)
+        remasked &= ~ended(after, rules.exit_id, rules.mask_id)  # finished: no look is due
     notes = None
     if program.config.record_history:
         ran = scene.live & ~is_fill
@@ -177,7 +178,7 @@ def _observe(
         confidence=jnp.where(needed, trust, 0.0),
         pool=scene.candidates,
         quality=output.quality,
-        planned=knobs.plan[within],
+        planned=knobs.plan[jnp.minimum(within, len(knobs.plan) - 1)],
         num_remask=knobs.num_remask,
         step=within,
         num_steps=knobs.steps_per_block,
@@ -201,11 +202,17 @@ def _reveal(
     if strategy.order is not None:
         score = strategy.order(obs, keys)
         check_array(name, "order", score, canvas.shape, jnp.floating)
-    if program.config.eos_policy == "defer":
-        last = (obs.drawn == program.eos_id) & (score > -jnp.inf)
-        score = jnp.where(last, jnp.finfo(score.dtype).min, score)
     score = jnp.where(scene.candidates, score, -jnp.inf)
-    best = take_top(score, reveal_count(rules, canvas, step))
+    count = reveal_count(rules, canvas, step)
+    if program.config.eos_policy == "defer":
+        ends = scene.candidates & (obs.drawn == program.eos_id)
+        first = take_top(jnp.where(ends, -jnp.inf, score), count)
+        nothing_else = ~jnp.any(scene.candidates & ~ends & ~first, axis=-1, keepdims=True)
+        score = jnp.where(ends & ~nothing_else, -jnp.inf, score)
+        rest = take_top(jnp.where(ends, score, -jnp.inf), count - jnp.sum(first, axis=-1))
+        best = first | rest
+    else:
+        best = take_top(score, count)
     commit = scene.candidates & (is_fill | best)
     canvas = jnp.where(commit, obs.drawn, canvas)
     worst = jnp.min(jnp.where(best, score, jnp.inf), axis=-1)
@@ -236,7 +243,7 @@ def _remask(
     )
 
     def select():
-        chosen, updated = choose(memory, obs, keys)
+        chosen, updated = parts_of(name, "select", choose(memory, obs, keys), 2)
         check_array(name, "select", chosen, canvas.shape, jnp.bool_)
         check_memory(name, memory, updated)
         return chosen & decided & scene.in_block & scene.live[:, None], updated
@@ -264,7 +271,7 @@ def _transit(
     obs = obs._replace(pool=reach)
 
     def step():
-        tokens, masked, updated = move(memory, obs, keys)
+        tokens, masked, updated = parts_of(name, "transition", move(memory, obs, keys), 3)
         check_array(name, "transition", tokens, canvas.shape, jnp.integer)
         check_array(name, "transition", masked, canvas.shape, jnp.bool_)
         check_memory(name, memory, updated)

@@ -10,8 +10,21 @@ from .schedule import Rules
 from .types import Memory
 
 
+def parts_of(name: str, field: str, value, count: int) -> tuple:
+    """The value if it is a tuple of that many parts; ValueError naming the strategy if not."""
+    if isinstance(value, tuple) and len(value) == count:
+        return value
+    got = f"{len(value)} parts" if isinstance(value, tuple) else type(value).__name__
+    raise ValueError(f"strategy {name!r}: {field} returned {got}, expected a tuple of {count}")
+
+
 def check_array(name: str, field: str, value, shape: tuple[int, ...], kind) -> None:
     """Raises ValueError unless value has that shape and a dtype of that kind."""
+    if not hasattr(value, "dtype"):
+        raise ValueError(
+            f"strategy {name!r}: {field} returned {type(value).__name__}, expected an array "
+            f"{kind.__name__}{list(shape)}"
+        )
     dtype = jnp.result_type(value)
     if jnp.shape(value) != shape or not jnp.issubdtype(dtype, kind):
         raise ValueError(
@@ -58,14 +71,15 @@ def check_quota(entry: Entry, rules: Rules, batch: int) -> None:
 
 def host_plan(entry: Entry, config: SamplerConfig) -> np.ndarray:
     """The strategy's counts for the steps of a block, padded so that few shapes occur."""
+    if entry.strategy.plan is None:
+        return np.zeros(1, np.int32)
     steps = config.num_steps // config.num_blocks
-    plan = np.zeros(1 << max(12, (steps - 1).bit_length()), np.int32)
-    if entry.strategy.plan is not None:
-        counts = np.asarray(entry.strategy.plan(config))
-        if counts.shape != (steps,) or not np.issubdtype(counts.dtype, np.integer):
-            raise ValueError(
-                f"strategy {entry.name!r}: plan returned {counts.dtype}{list(counts.shape)}, "
-                f"expected whole numbers [{steps}], one a step of a block"
-            )
-        plan[:steps] = counts
+    plan = np.zeros(1 << max(14, (steps - 1).bit_length()), np.int32)
+    counts = np.asarray(entry.strategy.plan(config))
+    if counts.shape != (steps,) or not np.issubdtype(counts.dtype, np.integer):
+        raise ValueError(
+            f"strategy {entry.name!r}: plan returned {counts.dtype}{list(counts.shape)}, "
+            f"expected whole numbers [{steps}], one a step of a block"
+        )
+    plan[:steps] = counts
     return plan

@@ -126,7 +126,11 @@ class Obs(NamedTuple):
 
 
 class InitFn(Protocol):
-    """Makes the memory a strategy carries between steps: arrays with leading axis b."""
+    """Makes the memory a strategy carries between steps: arrays with leading axis b.
+
+    The numbers of `config` are traced scalars here, but for gen_length and block_length; counts
+    that depend on them belong to `plan`, which sees Python numbers.
+    """
 
     def __call__(self, config: Any, b: int, l: int, /) -> Memory: ...
 

@@ -102,8 +102,9 @@ def test_length_spends_it_on_longer_texts(network):
 
 
 def test_best_of_keeps_the_likeliest_and_charges_everything(network):
-    match = match_nfe(network, SamplerConfig(LENGTH, 1, "none", 1.5), 64, mode="best_of")
+    match = match_nfe(network, SamplerConfig(LENGTH, 1, "none", 1.5), 80, mode="best_of")
     assert match.num_candidates == 4
+    assert match.agrees(match.nfe)
     assert match.nfe == 4 * (LENGTH + DRAWS)
     best = run(network, match, count=64)
     assert best.nfe.tolist() == [int(match.nfe)] * 64
@@ -146,6 +147,12 @@ def test_prompts_reach_the_pilot(network):
     prompt = np.ones((16, 3), np.int32)
     match = match_nfe(network, config, 24, prompt=prompt, prompt_mask=prompt == 1)
     assert match.agrees(match.nfe)
+
+
+def test_guidance_halves_what_the_budget_buys(network):
+    config = SamplerConfig(LENGTH, 1, "none", 0.7, cfg_scale=1.0)
+    for mode in ("idle", "length"):
+        assert match_nfe(network, config, 64, mode=mode).nfe == 64
 
 
 @pytest.mark.parametrize(

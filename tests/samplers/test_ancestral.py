@@ -432,3 +432,16 @@ def test_stored_noise_needs_a_column_for_the_mask(tiny):
             num_ids=13,
             uniforms=np.full((2, 1, 4, VOCAB), 0.5, np.float32),
         )
+
+
+def test_a_nucleus_is_taken_among_tokens_and_bad_arguments_are_named():
+    p_x0, tokens = jnp.array([[[0.3, 0.2, 0.5]]]), jnp.array([[2]])
+    law = transition_probabilities("mdlm", p_x0, tokens, 0.5, 0.1, mask_id=2, nucleus_p=0.7)
+    np.testing.assert_allclose(law[0, 0], [0.2, 0.0, 0.8], atol=1e-6)
+    for mask_id in (1.5, "a"):
+        with pytest.raises(ValueError, match="mask_id="):
+            transition_probabilities("mdlm", p_x0, tokens, 0.5, 0.1, mask_id=mask_id)
+    with pytest.raises(ValueError, match=r"confidence holds NaN or \+inf"):
+        transition_probabilities(
+            "remdm_conf", p_x0, tokens, 0.5, 0.1, mask_id=2, confidence=jnp.array([[jnp.inf]])
+        )

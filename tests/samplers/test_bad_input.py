@@ -23,6 +23,12 @@ GOOD = SamplerConfig(4, 4, "none", 0.5)
         ({"unmask_temp": -0.1}, "unmask_temp=-0.1"),
         ({"unmask_temp": float("nan")}, "unmask_temp=nan"),
         ({"unmask_temp": None}, "unmask_temp=None"),
+        ({"unmask_temp": "0.5"}, "unmask_temp='0.5'"),
+        ({"unmask_temp": 1e40}, "unmask_temp=1e\\+40 must be finite"),
+        ({"remask_fraction": "0.5"}, "remask_fraction='0.5'"),
+        ({"strategy": ["none"]}, r"strategy=\['none'\] is not one of"),
+        ({"pace": np.array(["a", "b"])}, "pace="),
+        ({"top_k": 2**40}, "top_k="),
         ({"remask_fraction": 1.2}, "remask_fraction=1.2 must be between 0 and 1"),
         ({"cfg_scale": -1.0}, "cfg_scale"),
         ({"block_length": 3}, "block_length=3 does not divide gen_length=4"),
@@ -197,3 +203,29 @@ def test_networks_that_judge_nothing_or_wrongly_are_named():
         call(scalar)
     with pytest.raises(ValueError, match=r"tuple that is not \(logits, "):
         call(lambda w, t, m, r: (jnp.zeros((2, 4, 9)), jnp.zeros((2, 4))))
+
+
+def test_whole_numbers_of_other_libraries_are_taken_as_such():
+    config = SamplerConfig(np.int64(4), jnp.int32(4), "p2", np.float32(0.5), top_k=np.int32(3))
+    assert [type(config.gen_length), type(config.num_steps), type(config.top_k)] == [int] * 3
+    assert call(config=config).nfe.tolist() == [4, 4]
+
+
+def test_ids_keys_and_prompts_that_do_not_fit_are_named():
+    wide = np.full((2, 3), 2**32 + 3)
+    with pytest.raises(ValueError, match="int32"):
+        call(prompt=wide)
+    with pytest.raises(ValueError, match=r"uint32\[2, 4\]"):
+        call(keys=jnp.zeros((2, 4), jnp.uint32))
+    with pytest.raises(ValueError, match="rectangular"):
+        call(prompt=[[1, 2, 3], [1]])
+
+
+def test_guidance_leaves_ids_forbidden_without_a_prompt_to_the_others():
+    def network(w, tokens, m, r):
+        logits = jnp.zeros((tokens.shape[0], r.stop - r.start, 9)) + w
+        blank = jnp.all(tokens[:, : r.start] == 8, axis=1)
+        return logits.at[:, :, 3].set(jnp.where(blank, -jnp.inf, 5.0)[:, None])
+
+    config = SamplerConfig(4, 4, "none", 0.0, cfg_scale=1.0)
+    assert np.all(np.asarray(call(network, config=config).tokens[:, 3:]) == 3)

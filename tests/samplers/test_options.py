@@ -66,6 +66,50 @@ def test_deferred_eos_comes_last(positional):
     np.testing.assert_array_equal(samples.tokens, positional().tokens)
 
 
+def test_deferred_eos_waits_although_an_order_would_reveal_all(positional):
+    """Sure of positions 0 to 3, EOS at 2 among them; the others are below the threshold."""
+    samples = positional("threshold", eos_policy="defer", threshold=0.9, record_history=True)
+    decided = np.asarray(samples.history.canvas[:, 0] != 6)
+    tokens = np.asarray(samples.tokens[0])
+    ends = decided.argmax(axis=0)[tokens == EOS]
+    assert ends.min() > decided.argmax(axis=0)[tokens != EOS].max() - 1
+    assert decided[0].tolist()[:4] == [True, True, False, True]
+
+
+def test_a_sample_that_just_ended_is_not_looked_at_again():
+    """All is revealed, the last position put back, but the text ended before it."""
+
+    def ends(params, tokens, token_mask, region):
+        return jnp.broadcast_to(params, (tokens.shape[0], *params.shape))
+
+    logits = jnp.zeros((4, 6)).at[:, EOS].set(jnp.array([9.0, 9.0, 9.0, 1.0]))
+    empty = np.zeros((1, 0), np.int32)
+    keys = jax.random.split(jax.random.key(0), 1)
+    options = {"remask_fraction": 0.25, "pool": "decided"}
+    for policy, nfe in (("truncate", 3), ("early_exit", 1)):
+        config = SamplerConfig(4, 1, "high_entropy", 0.0, eos_policy=policy, **options)
+        samples = sample(ends, logits, empty, empty, keys, config, mask_id=6, eos_id=EOS)
+        assert samples.tokens.tolist() == [[EOS] * 4]
+        assert samples.nfe.tolist() == [nfe]
+
+
+def test_stored_noise_keeps_its_precision():
+    """1 - 1e-9 is 1 in float32, whose noise would be infinite and win."""
+
+    def fixed(params, tokens, token_mask, region):
+        return jnp.broadcast_to(params, (tokens.shape[0], 2, 4))
+
+    uniforms = np.full((2, 1, 2, 4), 0.5)
+    uniforms[..., 2] = 1 - 1e-9
+    config = SamplerConfig(2, 2, "none", 1.0, noise="gumbel_fp64")
+    empty = np.zeros((1, 0), np.int32)
+    keys = jax.random.split(jax.random.key(0), 1)
+    samples = sample(
+        fixed, jnp.array([40.0, 0, 0, 0]), empty, empty, keys, config, mask_id=3, uniforms=uniforms
+    )
+    assert samples.tokens.tolist() == [[0, 0]]
+
+
 def test_policies_that_read_eos_need_its_id(positional):
     config = SamplerConfig(4, 4, "none", 0.0, eos_policy="suppress")
     empty = np.zeros((1, 0), np.int32)
