@@ -1,7 +1,10 @@
-"""End-of-sequence tokens that finish a sample before its canvas is full."""
+"""End-of-sequence tokens: samples they finish early, and reveals that wait for the rest."""
 
 import jax.numpy as jnp
-from jaxtyping import Array, Bool, Int
+from jaxtyping import Array, Bool, Float, Int
+
+from .ranking import take_top
+from .types import Obs
 
 
 def ended(canvas: Int[Array, "b l"], eos_id: int, mask_id: int) -> Bool[Array, "b"]:
@@ -18,6 +21,30 @@ def fill_after_eos(canvas: Int[Array, "b l"], eos_id: int, mask_id: int) -> Int[
     """
     after = jnp.arange(canvas.shape[1]) > _first(canvas, eos_id)
     return jnp.where(after & ended(canvas, eos_id, mask_id)[:, None], eos_id, canvas)
+
+
+def deferring(
+    wanted: Bool[Array, "b l"],
+    candidates: Bool[Array, "b l"],
+    obs: Obs,
+    score: Float[Array, "b l"],
+    count: Int[Array, "b"],
+    eos_id: int | None,
+) -> Bool[Array, "b l"]:
+    """The reveals if end-of-sequence tokens wait until nothing else is undecided.
+
+    Where the order wants such tokens alone, the most confident of the others takes their place,
+    so that the step is not lost.
+    """
+    ends = candidates & (obs.drawn == eos_id)
+    others = candidates & ~ends
+    first = take_top(jnp.where(others, score, -jnp.inf), count)
+    stuck = jnp.any(wanted, axis=-1) & ~jnp.any(first, axis=-1)
+    push = jnp.where(others, obs.confidence, -jnp.inf)
+    first |= take_top(push, stuck.astype(jnp.int32))
+    nothing_else = ~jnp.any(others & ~first, axis=-1, keepdims=True)
+    left = jnp.maximum(count - jnp.sum(first, axis=-1), 0)
+    return first | take_top(jnp.where(ends & nothing_else, score, -jnp.inf), left)
 
 
 def _first(canvas: Int[Array, "b l"], eos_id: int) -> Int[Array, "b 1"]:

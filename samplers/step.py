@@ -13,7 +13,7 @@ import jax.numpy as jnp
 from jax import lax
 from jaxtyping import Array, Bool, Float, Int, Key
 
-from .eos import ended, fill_after_eos
+from .eos import deferring, ended, fill_after_eos
 from .forward import Output
 from .noise import draw
 from .program import Program
@@ -204,15 +204,10 @@ def _reveal(
         check_array(name, "order", score, canvas.shape, jnp.floating)
     score = jnp.where(scene.candidates, score, -jnp.inf)
     count = reveal_count(rules, canvas, step)
+    best = take_top(score, count)
     if program.config.eos_policy == "defer":
-        ends = scene.candidates & (obs.drawn == program.eos_id)
-        first = take_top(jnp.where(ends, -jnp.inf, score), count)
-        nothing_else = ~jnp.any(scene.candidates & ~ends & ~first, axis=-1, keepdims=True)
-        score = jnp.where(ends & ~nothing_else, -jnp.inf, score)
-        rest = take_top(jnp.where(ends, score, -jnp.inf), count - jnp.sum(first, axis=-1))
-        best = first | rest
-    else:
-        best = take_top(score, count)
+        best = deferring(best, scene.candidates, obs, score, count, program.eos_id)
+        score = jnp.where((obs.drawn == program.eos_id) & ~best, -jnp.inf, score)
     commit = scene.candidates & (is_fill | best)
     canvas = jnp.where(commit, obs.drawn, canvas)
     worst = jnp.min(jnp.where(best, score, jnp.inf), axis=-1)

@@ -66,14 +66,17 @@ def test_deferred_eos_comes_last(positional):
     np.testing.assert_array_equal(samples.tokens, positional().tokens)
 
 
-def test_deferred_eos_waits_although_an_order_would_reveal_all(positional):
-    """Sure of positions 0 to 3, EOS at 2 among them; the others are below the threshold."""
-    samples = positional("threshold", eos_policy="defer", threshold=0.9, record_history=True)
+def test_deferred_eos_waits_although_an_order_would_reveal_it(positional):
+    """The order wants position 2 in the third step and 5 later, both EOS, and nothing else."""
+    samples = positional("threshold", eos_policy="defer", threshold=1.0, record_history=True)
     decided = np.asarray(samples.history.canvas[:, 0] != 6)
-    tokens = np.asarray(samples.tokens[0])
-    ends = decided.argmax(axis=0)[tokens == EOS]
-    assert ends.min() > decided.argmax(axis=0)[tokens != EOS].max() - 1
-    assert decided[0].tolist()[:4] == [True, True, False, True]
+    assert decided.argmax(axis=0).tolist() == [0, 1, 5, 2, 3, 6, 4, 5]
+    sure = positional("threshold", eos_policy="defer", threshold=0.0, record_history=True)
+    assert (np.asarray(sure.history.canvas[0, 0]) != 6).all(), "nothing else is left at once"
+    some = positional("threshold", eos_policy="defer", threshold=0.95, record_history=True)
+    first = np.asarray(some.history.canvas[0, 0]) != 6
+    assert not first[[2, 5]].any()
+    assert first[[0, 1]].all()
 
 
 def test_a_sample_that_just_ended_is_not_looked_at_again():
