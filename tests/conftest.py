@@ -1,8 +1,10 @@
 """Fixtures shared by all tests."""
 
+import gc
 import os
 import pathlib
 
+import jax
 import pytest
 
 ROOT = pathlib.Path(__file__).resolve().parent.parent
@@ -26,3 +28,16 @@ def shared():
 def golden():
     """Resolves a path below tests/golden, which is part of the repository."""
     return lambda relative: ROOT / "tests" / "golden" / relative
+
+
+@pytest.fixture(scope="module", autouse=True)
+def bounded_mappings():
+    """Drops compiled programs before the process has more memory mappings than Linux allows.
+
+    Each program takes some; at 65,530 the next compilation ends in a segmentation fault.
+    """
+    yield
+    maps = pathlib.Path("/proc/self/maps")
+    if maps.exists() and maps.read_bytes().count(b"\n") > 25_000:
+        jax.clear_caches()
+        gc.collect()
