@@ -6,16 +6,17 @@ from typing import Any
 import jax
 import jax.numpy as jnp
 import numpy as np
-import optax
 from jaxtyping import Array, Bool, Float, Int
 
 from .. import samplers
+from .heldout import masked_loss
+from .sampling import Network, sample_from
 
 DRAWS = 4  # masks a candidate is judged by
 
 
 def sample_best_of(
-    network: Any,
+    network: Network,
     config: samplers.SamplerConfig,
     prompt: Int[Array, "b p"] | Any,
     prompt_mask: Bool[Array, "b p"] | Any,
@@ -34,17 +35,7 @@ def sample_best_of(
     fold = jax.vmap(jax.random.fold_in, in_axes=(0, None))
     runs, bounds = [], []
     for candidate in range(num_candidates):
-        run = samplers.sample(
-            network.logits_fn,
-            network.params,
-            prompt,
-            prompt_mask,
-            fold(keys, candidate),
-            config,
-            mask_id=network.mask_id,
-            num_ids=network.num_ids,
-            eos_id=network.eos_id,
-        )
+        run = sample_from(network, config, prompt, prompt_mask, fold(keys, candidate))
         runs.append(run)
         bounds.append(likelihood_bound(network, run.tokens, mask, config.gen_length, keys))
     best = np.argmax(np.stack(bounds), axis=0)
@@ -65,7 +56,7 @@ def sample_best_of(
 
 
 def likelihood_bound(
-    network: Any,
+    network: Network,
     tokens: Int[Array, "b t"],
     token_mask: Bool[Array, "b t"],
     gen_length: int,
@@ -78,16 +69,25 @@ def likelihood_bound(
     for the bound, without guidance; noise between candidates is reduced by judging them under the
     same keys.
     """
-    run = functools.partial(
-        _loss, network.logits_fn, gen_length, network.params, network.mask_id, network.num_ids
-    )
-    losses = [run(tokens, token_mask, keys, jnp.int32(draw)) for draw in range(DRAWS)]
-    return -np.mean([np.asarray(loss) for loss in losses], axis=0)
+    losses = []
+    for draw in range(DRAWS):
+        hidden, count = _masks(keys, jnp.int32(draw), gen_length, tokens.shape[1])
+        loss = masked_loss(
+            network.logits_fn,
+            network.params,
+            network.mask_id,
+            network.num_ids,
+            tokens,
+            token_mask,
+            hidden,
+        )
+        losses.append(np.asarray(loss * gen_length / count))
+    return -np.mean(losses, axis=0)
 
 
-@functools.partial(jax.jit, static_argnums=(0, 1))
-def _loss(logits_fn, gen_length, params, mask_id, num_ids, tokens, token_mask, keys, draw):
-    length, region = gen_length, slice(tokens.shape[1] - gen_length, tokens.shape[1])
+@functools.partial(jax.jit, static_argnums=(2, 3))
+def _masks(keys, draw, length, width):
+    """Which of the last `length` of `width` positions a draw hides, and how many."""
     # The sampler folds in steps and candidates, which are not negative and far below this.
     own = jax.vmap(jax.random.fold_in, in_axes=(0, None))(keys, 2**31 - 1 - draw)
 
@@ -99,12 +99,4 @@ def _loss(logits_fn, gen_length, params, mask_id, num_ids, tokens, token_mask, k
         return rank < count, count
 
     hidden, count = jax.vmap(masked)(own)
-    targets = tokens[:, region]
-    canvas = tokens.at[:, region].set(jnp.where(hidden, mask_id, targets))
-    logits = logits_fn(params, canvas, token_mask, region)
-    logits = logits[0] if isinstance(logits, tuple) else logits  # beside a quality
-    ids = jnp.arange(logits.shape[-1])
-    never = (ids == mask_id) | (ids >= num_ids)
-    logits = jnp.where(never, -jnp.inf, logits.astype(jnp.float32))
-    loss = optax.softmax_cross_entropy_with_integer_labels(logits, targets)
-    return jnp.where(hidden, loss, 0.0).sum(axis=1) * length / count
+    return jnp.pad(hidden, ((0, 0), (width - length, 0))), count

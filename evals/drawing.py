@@ -16,6 +16,7 @@ from .. import samplers
 from ..samplers.autoregressive import sample_autoregressive
 from .bank import Sample
 from .cell import Cell
+from .sampling import sample_from
 from .sources import Sources
 from .text_filter import english_filter
 from .trajectory import first_samples, join_histories
@@ -77,17 +78,7 @@ def _denoised(cell: Cell, sources: Sources, batch_size: int) -> Draw:
     no_prompt = jnp.zeros((batch_size, 0), jnp.int32)
 
     def launch(keys: Array) -> Any:
-        return samplers.sample(
-            denoiser.logits_fn,
-            denoiser.params,
-            no_prompt,
-            no_prompt.astype(bool),
-            keys,
-            config,
-            mask_id=denoiser.mask_id,
-            num_ids=denoiser.num_ids,
-            eos_id=denoiser.eos_id,
-        )
+        return sample_from(denoiser, config, no_prompt, no_prompt.astype(bool), keys)
 
     return _batched(cell, launch, denoiser.tokenizer, denoiser.eos_id, batch_size)
 

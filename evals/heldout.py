@@ -1,12 +1,14 @@
 """How many bits a model needs for a byte of unseen text: the card's figures, for any model."""
 
 import functools
-from typing import NamedTuple
+from collections.abc import Callable
+from typing import Any, NamedTuple
 
 import jax
 import jax.numpy as jnp
 import numpy as np
 import optax
+from jaxtyping import Array, Bool, Float, Int
 
 from ..models import Denoiser, Scorer, Tokenizer
 from .corpora import Corpus
@@ -84,22 +86,45 @@ def masked_code_length(
         order = rng.random(rows.shape)
         order[np.arange(length) >= lengths[:, None]] = 2.0
         mask = order.argsort(axis=1).argsort(axis=1) < counts[:, None]
-        losses = [
-            np.asarray(_masked_loss(denoiser.logits_fn, denoiser.params, denoiser.mask_id, *batch))
-            for batch in _batches(64, rows, lengths, mask)
-        ]
+        losses = []
+        for part, sizes, hidden in _batches(64, rows, lengths, mask):
+            valid = jnp.arange(length) < sizes[:, None]
+            loss = masked_loss(
+                denoiser.logits_fn,
+                denoiser.params,
+                denoiser.mask_id,
+                denoiser.num_ids,
+                part,
+                valid,
+                hidden,
+            )
+            losses.append(np.asarray(loss))
         total += np.concatenate(losses)[:num_rows] * lengths / counts / draws
     return _summary(total, lengths, corpus)
 
 
 @functools.partial(jax.jit, static_argnums=0)
-def _masked_loss(logits_fn, params, mask_id, rows, lengths, mask):
-    token_mask = jnp.arange(rows.shape[1]) < lengths[:, None]
-    canvas = jnp.where(mask, mask_id, rows)
-    logits = logits_fn(params, canvas, token_mask, slice(0, rows.shape[1]))
-    logits = jnp.where(jnp.arange(logits.shape[-1]) == mask_id, -jnp.inf, logits)
-    loss = optax.softmax_cross_entropy_with_integer_labels(logits, rows)
-    return jnp.where(mask, loss, 0.0).sum(axis=1)
+def masked_loss(
+    logits_fn: Callable[..., Float[Array, "b t v"]],
+    params: Any,
+    mask_id: int,
+    num_ids: int,
+    tokens: Int[Array, "b t"],
+    token_mask: Bool[Array, "b t"],
+    hidden: Bool[Array, "b t"],
+) -> Float[Array, "b"]:
+    """Summed nats of the hidden tokens of each row, all of them hidden at once.
+
+    Ids that a sampler may not emit (the mask, and from num_ids on) take no probability.
+    """
+    canvas = jnp.where(hidden, mask_id, tokens)
+    logits = logits_fn(params, canvas, token_mask, slice(0, tokens.shape[1]))
+    logits = logits[0] if isinstance(logits, tuple) else logits  # beside a quality
+    ids = jnp.arange(logits.shape[-1])
+    never = (ids == mask_id) | (ids >= num_ids)
+    logits = jnp.where(never, -jnp.inf, logits.astype(jnp.float32))
+    loss = optax.softmax_cross_entropy_with_integer_labels(logits, tokens)
+    return jnp.where(hidden, loss, 0.0).sum(axis=1)
 
 
 def _batches(size, *arrays):

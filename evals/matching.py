@@ -7,7 +7,7 @@ target allows, and the real run is measured again.
 
 import dataclasses
 from collections.abc import Callable
-from typing import Any, NamedTuple, Protocol
+from typing import Any, NamedTuple
 
 import jax
 import numpy as np
@@ -16,23 +16,9 @@ from jaxtyping import Array, Bool, Int
 from .. import samplers
 from .best_of import DRAWS, sample_best_of
 from .errors import InputError
+from .sampling import Network, sample_from
 
 MODES = ("cap", "idle", "length", "best_of")
-
-
-class Network(Protocol):
-    """What is sampled from: a `models.Denoiser`, a `models.MarkovOracle` or alike."""
-
-    @property
-    def logits_fn(self) -> Callable[..., Any]: ...
-    @property
-    def params(self) -> Any: ...
-    @property
-    def mask_id(self) -> int: ...
-    @property
-    def num_ids(self) -> int: ...
-    @property
-    def eos_id(self) -> int | None: ...
 
 
 class ComputeMatch(NamedTuple):
@@ -121,7 +107,7 @@ def match_nfe(
     def nfe(units: int) -> float:
         if units not in measured:
             trial = dataclasses.replace(config, num_steps=units * config.num_blocks)
-            samples = draw(network, trial, prompt, prompt_mask, keys)
+            samples = sample_from(network, trial, prompt, prompt_mask, keys)
             measured[units] = float(np.mean(samples.nfe))
         return measured[units]
 
@@ -161,24 +147,7 @@ def run_matched(
         return sample_best_of(
             network, match.config, prompt, prompt_mask, keys, match.num_candidates
         )
-    return draw(network, match.config, prompt, prompt_mask, keys)
-
-
-def draw(
-    network: Network, config: samplers.SamplerConfig, prompt: Any, prompt_mask: Any, keys: Array
-) -> samplers.Samples:
-    """`samplers.sample` with the network's own ids."""
-    return samplers.sample(
-        network.logits_fn,
-        network.params,
-        prompt,
-        prompt_mask,
-        keys,
-        config,
-        mask_id=network.mask_id,
-        num_ids=network.num_ids,
-        eos_id=network.eos_id,
-    )
+    return sample_from(network, match.config, prompt, prompt_mask, keys)
 
 
 def _spend(

@@ -77,8 +77,7 @@ def sample(
         raise ValueError(f"config must be a SamplerConfig, got {type(config).__name__}")
     if not callable(logits_fn) or getattr(logits_fn, "__hash__", None) is None:
         raise ValueError("logits_fn must be a hashable function of params, tokens, mask, region")
-    if uniforms is not None:
-        _check_uniforms(uniforms, batch, config)
+    noise = None if uniforms is None else _checked_uniforms(uniforms, batch, config)
 
     program = Program(
         logits_fn=logits_fn,
@@ -97,7 +96,7 @@ def sample(
         token_mask=jnp.asarray(np.concatenate([is_token, generated], axis=1)),
         keys=auto_sharded(keys),
         knobs=_knobs(config),
-        uniforms=None if uniforms is None else _wide(uniforms),
+        uniforms=noise,
     )
     wide = config.noise == "gumbel_fp64"
     with jax.enable_x64(True) if wide else contextlib.nullcontext():
@@ -109,9 +108,9 @@ def sample(
                 "for bad weights"
             )
     by_launch = program.entry.kind != "ancestral"
-    if uniforms is not None and by_launch and int(tally.launches) > len(uniforms):
+    if noise is not None and by_launch and int(tally.launches) > len(noise):
         raise ValueError(
-            f"uniforms holds noise for {len(uniforms)} forwards, the run took {tally.launches}"
+            f"uniforms holds noise for {len(noise)} forwards, the run took {tally.launches}"
         )
     tokens = jnp.concatenate([start, canvas], axis=1)
     history = None if canvases is None else History(canvases, program.mask_id, notes)
@@ -131,12 +130,6 @@ def _knobs(config: SamplerConfig) -> Knobs:
         plan=jnp.asarray(host_plan(get_entry(config.strategy), config)),
         settings=Settings(**{k: jnp.float32(v) for k, v in config.settings().items()}),
     )
-
-
-def _wide(uniforms: Any) -> Array:
-    """As float64: float32 would round numbers just below 1 up to it."""
-    with jax.enable_x64(True):
-        return jnp.asarray(np.asarray(uniforms), jnp.float64)
 
 
 def _needed_eos(config: SamplerConfig, eos_id: int | None) -> int:
@@ -221,7 +214,8 @@ def _check_ids(
         raise ValueError(f"prompt holds the mask id {mask_id} at a position that is not padding")
 
 
-def _check_uniforms(uniforms: Any, batch: int, config: SamplerConfig) -> None:
+def _checked_uniforms(uniforms: Any, batch: int, config: SamplerConfig) -> Array:
+    """As float64: float32 would round numbers just below 1 up to it."""
     if config.noise != "gumbel_fp64":
         raise ValueError(
             f"uniforms replay the noise of noise='gumbel_fp64', not of {config.noise!r}"
@@ -240,5 +234,8 @@ def _check_uniforms(uniforms: Any, batch: int, config: SamplerConfig) -> None:
                 f"uniforms holds {shape[0]} rows; strategy {entry.name!r} draws {config.num_steps} "
                 f"times and {fills} times more to fill: one row a nominal step"
             )
-    if not (np.all(np.asarray(uniforms) >= 0) and np.all(np.asarray(uniforms) < 1)):
+    values = np.asarray(uniforms, np.float64)
+    if not (np.all(values >= 0) and np.all(values < 1)):
         raise ValueError("uniforms must lie in [0, 1)")
+    with jax.enable_x64(True):
+        return jnp.asarray(values)

@@ -37,9 +37,12 @@ class Decision(NamedTuple):
 
 
 class Scene(NamedTuple):
-    """The positions of a pass: what is undecided, what may change, and who takes part.
+    """One pass: its step, what is undecided, what may change, and who takes part.
 
     Attributes:
+      program, rules: of the run.
+      step: nominal step, from 0; of a fill, the last one of its block.
+      is_fill: whether everything left is revealed and nothing put back.
       masked: undecided positions of the whole region.
       in_block: the current block.
       reach: positions that the step may change.
@@ -47,6 +50,10 @@ class Scene(NamedTuple):
       live: samples that have any; nothing of the others may change.
     """
 
+    program: Program
+    rules: Rules
+    step: Int[Array, ""]
+    is_fill: Bool[Array, ""]
     masked: Bool[Array, "b l"]
     in_block: Bool[Array, "b l"]
     reach: Bool[Array, "b l"]
@@ -70,30 +77,26 @@ def decide(
     padding, or on how many forwards a step took.
     """
     strategy = program.entry.strategy
-    is_fill = turn.phase == FILL
-    step = turn.step - is_fill.astype(jnp.int32)
-    token_keys, order_keys, select_keys = streams(keys, 2 * step + is_fill.astype(jnp.int32))
-    scene = _look(program, rules, turn, canvas, step)
-    obs = _observe(program, rules, scene, canvas, step, is_fill, output, token_keys, uniforms)
+    scene = _look(program, rules, turn, canvas)
+    event = 2 * scene.step + scene.is_fill.astype(jnp.int32)
+    token_keys, order_keys, select_keys = streams(keys, event)
+    obs = _observe(scene, canvas, output, token_keys, uniforms)
 
-    none = jnp.zeros(len(canvas), bool)
+    tied = remasked = jnp.zeros(len(canvas), bool)
     if strategy.transition is not None:
-        after, memory = _transit(program, rules, scene, canvas, memory, obs, is_fill, select_keys)
-        new, tied, remasked = scene.masked & (after != rules.mask_id), none, none
+        after, memory = _transit(scene, canvas, memory, obs, select_keys)
+        new = scene.masked & (after != rules.mask_id)
     else:
-        after, new, tied = _reveal(program, rules, scene, canvas, step, obs, is_fill, order_keys)
-        remasked = none
+        after, new, tied = _reveal(scene, canvas, obs, order_keys)
         if strategy.select is not None:
             seen = obs._replace(new=new)
-            after, memory, remasked = _remask(
-                program, rules, scene, after, memory, seen, is_fill, select_keys
-            )
+            after, memory, remasked = _remask(scene, after, memory, seen, select_keys)
     if rules.exit_id is not None:
         after = fill_after_eos(after, rules.exit_id, rules.mask_id)
         remasked &= ~ended(after, rules.exit_id, rules.mask_id)  # finished: no look is due
     notes = None
     if program.config.record_history:
-        ran = scene.live & ~is_fill
+        ran = scene.live & ~scene.is_fill
         notes = StepNotes(
             ran=ran,
             entropy=_mean(entropy(obs.logits, scene.candidates), scene.candidates & ran[:, None]),
@@ -109,15 +112,19 @@ def streams(keys: Key[Array, "b"], event: Int[Array, ""]) -> tuple[Key[Array, "b
     return fold(keys, 3 * event), fold(keys, 3 * event + 1), fold(keys, 3 * event + 2)
 
 
-def _look(
-    program: Program, rules: Rules, turn: Turn, canvas: Int[Array, "b l"], step: Int[Array, ""]
-) -> Scene:
+def _look(program: Program, rules: Rules, turn: Turn, canvas: Int[Array, "b l"]) -> Scene:
+    is_fill = turn.phase == FILL
+    step = turn.step - is_fill.astype(jnp.int32)  # a fill carries the step that follows it
     start, end = block_bounds(rules, step)
     positions = jnp.arange(canvas.shape[1])
     in_block = jnp.broadcast_to((positions >= start) & (positions < end), canvas.shape)
     whole = program.entry.strategy.traits.reach == "sequence"
     candidates = reachable_masks(rules, canvas, step) & turn.charged[:, None]
     return Scene(
+        program=program,
+        rules=rules,
+        step=step,
+        is_fill=is_fill,
         masked=canvas == rules.mask_id,
         in_block=in_block,
         reach=jnp.broadcast_to(positions < end, canvas.shape) if whole else in_block,
@@ -127,18 +134,14 @@ def _look(
 
 
 def _observe(
-    program: Program,
-    rules: Rules,
     scene: Scene,
     canvas: Int[Array, "b l"],
-    step: Int[Array, ""],
-    is_fill: Bool[Array, ""],
     output: Output,
     keys: Key[Array, "b"],
     uniforms: Float[Array, "b l v"] | None,
 ) -> Obs:
     """Draws tokens and gathers what strategies may look at, before the commits."""
-    config, knobs, entry = program.config, rules.knobs, program.entry
+    config, knobs, entry = scene.program.config, scene.rules.knobs, scene.program.entry
     traits, settings = entry.strategy.traits, knobs.settings
     if traits.needs_quality and output.quality is None:
         raise ValueError(
@@ -159,7 +162,7 @@ def _observe(
     needed = scene.candidates
     if traits.redraw or entry.strategy.select is not None or entry.strategy.transition is not None:
         needed = needed | (scene.reach & scene.live[:, None])
-    cold = is_fill if traits.fill == "argmax" else jnp.bool_(False)
+    cold = scene.is_fill if traits.fill == "argmax" else jnp.bool_(False)
     drawn, log_norm = draw(
         config.noise, keys, source, jnp.where(cold, 0.0, temp), needed=needed, uniforms=uniforms
     )
@@ -167,7 +170,7 @@ def _observe(
     judged = draw_logits if traits.tempered else output.logits
     norm = log_norm if judged is source else None  # else that of another law
     trust = confidence(config.confidence, judged, held, log_norm=norm, needed=needed)
-    within = lax.rem(step, knobs.steps_per_block)
+    within = lax.rem(scene.step, knobs.steps_per_block)
     return Obs(
         logits=output.logits,
         draw_logits=draw_logits,
@@ -187,28 +190,22 @@ def _observe(
 
 
 def _reveal(
-    program: Program,
-    rules: Rules,
-    scene: Scene,
-    canvas: Int[Array, "b l"],
-    step: Int[Array, ""],
-    obs: Obs,
-    is_fill: Bool[Array, ""],
-    keys: Key[Array, "b"],
+    scene: Scene, canvas: Int[Array, "b l"], obs: Obs, keys: Key[Array, "b"]
 ) -> tuple[Int[Array, "b l"], Bool[Array, "b l"], Bool[Array, "b"]]:
     """The canvas after the commits, the positions that became decided, and whether a tie did it."""
+    program, rules = scene.program, scene.rules
     strategy, name = program.entry.strategy, program.entry.name
     score = obs.confidence
     if strategy.order is not None:
         score = strategy.order(obs, keys)
         check_array(name, "order", score, canvas.shape, jnp.floating)
     score = jnp.where(scene.candidates, score, -jnp.inf)
-    count = reveal_count(rules, canvas, step)
+    count = reveal_count(rules, canvas, scene.step)
     best = take_top(score, count)
     if program.config.eos_policy == "defer":
         best = deferring(best, scene.candidates, obs, score, count, program.eos_id)
         score = jnp.where((obs.drawn == program.eos_id) & ~best, -jnp.inf, score)
-    commit = scene.candidates & (is_fill | best)
+    commit = scene.candidates & (scene.is_fill | best)
     canvas = jnp.where(commit, obs.drawn, canvas)
     worst = jnp.min(jnp.where(best, score, jnp.inf), axis=-1)
     tied = jnp.max(jnp.where(best, -jnp.inf, score), axis=-1) == worst
@@ -216,20 +213,13 @@ def _reveal(
 
 
 def _remask(
-    program: Program,
-    rules: Rules,
-    scene: Scene,
-    canvas: Int[Array, "b l"],
-    memory: Memory,
-    obs: Obs,
-    is_fill: Bool[Array, ""],
-    keys: Key[Array, "b"],
+    scene: Scene, canvas: Int[Array, "b l"], memory: Memory, obs: Obs, keys: Key[Array, "b"]
 ) -> tuple[Int[Array, "b l"], Memory, Bool[Array, "b"]]:
     """Lets `select` put decided tokens of the block back, but for a fill; says for whom it did."""
-    config, name = program.config, program.entry.name
-    choose = program.entry.strategy.select
+    config, entry, mask_id = scene.program.config, scene.program.entry, scene.rules.mask_id
+    name, choose = entry.name, entry.strategy.select
     assert choose is not None
-    decided = canvas != rules.mask_id
+    decided = canvas != mask_id
     competing = config.pool == "decided" or config.loop == "fixed_churn"
     obs = obs._replace(
         tokens=canvas,
@@ -244,23 +234,17 @@ def _remask(
         return chosen & decided & scene.in_block & scene.live[:, None], updated
 
     nothing = jnp.zeros(canvas.shape, bool)
-    remask, updated = lax.cond(is_fill, lambda: (nothing, memory), select)
-    canvas = jnp.where(remask, rules.mask_id, canvas)
+    remask, updated = lax.cond(scene.is_fill, lambda: (nothing, memory), select)
+    canvas = jnp.where(remask, mask_id, canvas)
     return canvas, _kept(scene.live, updated, memory), jnp.any(remask, axis=-1)
 
 
 def _transit(
-    program: Program,
-    rules: Rules,
-    scene: Scene,
-    canvas: Int[Array, "b l"],
-    memory: Memory,
-    obs: Obs,
-    is_fill: Bool[Array, ""],
-    keys: Key[Array, "b"],
+    scene: Scene, canvas: Int[Array, "b l"], memory: Memory, obs: Obs, keys: Key[Array, "b"]
 ) -> tuple[Int[Array, "b l"], Memory]:
     """Lets `transition` make the step; a fill reveals all masks instead."""
-    name, move = program.entry.name, program.entry.strategy.transition
+    entry = scene.program.entry
+    name, move = entry.name, entry.strategy.transition
     assert move is not None
     reach = scene.reach & scene.live[:, None]
     obs = obs._replace(pool=reach)
@@ -270,13 +254,13 @@ def _transit(
         check_array(name, "transition", tokens, canvas.shape, jnp.integer)
         check_array(name, "transition", masked, canvas.shape, jnp.bool_)
         check_memory(name, memory, updated)
-        moved = jnp.where(masked, rules.mask_id, tokens.astype(jnp.int32))
+        moved = jnp.where(masked, scene.rules.mask_id, tokens.astype(jnp.int32))
         return jnp.where(reach, moved, canvas), updated
 
     def fill():
         return jnp.where(scene.candidates, obs.drawn, canvas), memory
 
-    canvas, updated = lax.cond(is_fill, fill, step)
+    canvas, updated = lax.cond(scene.is_fill, fill, step)
     return canvas, _kept(scene.live, updated, memory)
 
 
