@@ -57,14 +57,14 @@ class Case:
         self.params = jax.jit(functools.partial(decoder.init_params, shape))(jax.random.key(0))
         self.logits_fn = functools.partial(decoder.region_logits, shape)
         rng = np.random.default_rng(0)
-        self.prompt = rng.integers(0, self.mask_id, (batch, width)).astype(np.int32)
+        self.prompt = jnp.asarray(rng.integers(0, self.mask_id, (batch, width)), jnp.int32)
         self.keys = jax.random.split(jax.random.key(1), batch)
 
     def sample(self, strategy: str, steps: int, temp: float) -> Samples:
         config = SamplerConfig(
             gen_length=self.length, num_steps=steps, strategy=strategy, unmask_temp=temp
         )
-        mask = np.ones(self.prompt.shape, bool)
+        mask = jnp.ones(self.prompt.shape, bool)
         result = sample(
             self.logits_fn, self.params, self.prompt, mask, self.keys, config, mask_id=self.mask_id
         )
@@ -159,9 +159,10 @@ def llada_against_torch(repeats: int, small: bool) -> Iterator[Row]:
         note = "PyTorch is not installed: pip install 'dlmeval[bench]'"
     else:
         model = llada_torch.TorchDecoder(shape, case.params)
+        prompt = np.asarray(case.prompt)
         for temp in targets:
             sides[f"torch {temp}"] = functools.partial(
-                llada_torch.generate, model, case.prompt, length, steps, temp, case.mask_id
+                llada_torch.generate, model, prompt, length, steps, temp, case.mask_id
             )
         theirs = np.asarray(sides["torch 0.0"]())[:, width:]
         ours = np.asarray(case.sample("none", steps, 0.0).tokens)[:, width:]
@@ -220,7 +221,13 @@ def _median_ms(seconds: list[float], count: int) -> float:
 def _shrunk(shape: decoder.DecoderConfig, small: bool) -> decoder.DecoderConfig:
     if not small:
         return shape
-    sizes = {"vocab_size": 512, "hidden_size": 48, "num_layers": 2, "intermediate_size": 64}
     return decoder.DecoderConfig(
-        **sizes, num_heads=3, num_kv_heads=1, causal=False, tie_embeddings=shape.tie_embeddings
+        vocab_size=512,
+        hidden_size=48,
+        num_layers=2,
+        intermediate_size=64,
+        num_heads=3,
+        num_kv_heads=1,
+        causal=False,
+        tie_embeddings=shape.tie_embeddings,
     )
