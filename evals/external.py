@@ -7,8 +7,11 @@ import numpy as np
 from .bank import SampleBank, bank_digest
 from .errors import InputError
 from .features import compute_features
+from .gradients import bank_gradients
+from .score_settings import ScoreSettings
+from .scored import usable_rows
 from .scores import Score
-from .scoring import ScoreSettings, score_bank
+from .scoring import score_bank
 from .sources import Sources, model_digest
 from .text_filter import english_filter
 
@@ -20,6 +23,8 @@ def score_texts(
     scorer: str = "embedded:kjv-scorer",
     max_tokens: int = 128,
     batch_size: int = 64,
+    training: str | None = None,
+    gradient_batches: int | None = 8,
     sources: Sources | None = None,
 ) -> dict[str, Score]:
     """The profile of one's own texts against reference texts.
@@ -31,12 +36,15 @@ def score_texts(
         scorer: causal model for likelihoods and features.
         max_tokens: scorer tokens read of each text.
         batch_size: texts a launch.
+        training: the text that the generator was trained on, to see what it copies: kjv:train, or
+            a .txt or .jsonl file; None leaves that out.
+        gradient_batches: mini-batches a bank for the gradient moment; None leaves it out.
         sources: loaders of models; the usual ones by default.
 
     Returns:
         {metric: Score}, as the pipeline writes them: gen_ppl, h_uni, mauve, energy_distance, mmd,
-        frechet_distance, jcd, self_bleu, distinct_3 and their kin. Numbers that need a forward
-        count are not among them.
+        frechet_distance, jcd, gradient_moment, self_bleu, distinct_3 and their kin. Numbers that
+        need a forward count are not among them.
 
     Raises:
         ValueError: no texts on a side, an entry that is no string, or an unusable scorer.
@@ -45,13 +53,30 @@ def score_texts(
     model = sources.scorer(scorer)
     if model.tokenizer is None:
         raise InputError(f"scorer {scorer!r} has no tokenizer.json; add it to the folder")
-    settings = ScoreSettings(scorer, model_digest(model.card), max_tokens)
+    settings = ScoreSettings(
+        scorer,
+        model_digest(model.card),
+        max_tokens,
+        training=training,
+        training_digest="" if training is None else sources.corpus(training).digest,
+        gradient_batches=gradient_batches,
+    )
     sides = []
     for name, side in (("texts", texts), ("reference", reference)):
         bank = _bank(name, side)
         sides.append((bank, compute_features(bank.texts, model, max_tokens, batch_size=batch_size)))
     (bank, features), real = sides
-    scores = score_bank(bank, features, real, settings)
+    scores = score_bank(
+        bank,
+        features,
+        real,
+        settings,
+        training=None if training is None else sources.training_index(training, scorer),
+        gradients=(
+            bank_gradients(usable_rows(*real), model, settings),
+            bank_gradients(usable_rows(bank, features), model, settings),
+        ),
+    )
     return {name: score for name, score in scores.items() if name not in ("nfe_mean", "launches")}
 
 

@@ -16,7 +16,17 @@ class ScoreSettings:
         mauve_clusters: clusters; None means a tenth of the rows, at least 2.
         mauve_scale, mauve_variance: scale of the frontier and variance kept by PCA.
         jcd_depth: context length of the coding trees, in bits.
-        bleu_order, distinct_order: longest n-gram of Self-BLEU; n of Distinct-n.
+        bleu_order, distinct_order, repetition_order: longest n-gram of Self-BLEU; n of Distinct-n
+            and of the repetition inside a text.
+        kernel_degree: degree of the polynomial kernel distance.
+        num_projections: directions of the sliced Wasserstein distance.
+        num_neighbors: k of precision, recall, density and coverage.
+        training, training_digest: the text that models were trained on, for what is copied from
+            it; None means that copying is not measured.
+        novelty_order: n of the n-grams that are looked up in it.
+        gradient_batches: mini-batches that a bank is cut into for the gradient moment; None means
+            that it is not measured.
+        gradient_sketch: width of the sketches behind its standard error.
     """
 
     scorer: str
@@ -29,6 +39,15 @@ class ScoreSettings:
     jcd_depth: int = 20
     bleu_order: int = 4
     distinct_order: int = 3
+    repetition_order: int = 4
+    kernel_degree: int = 3
+    num_projections: int = 256
+    num_neighbors: int = 5
+    training: str | None = None
+    training_digest: str = ""
+    novelty_order: int = 4
+    gradient_batches: int | None = None
+    gradient_sketch: int = 16384
 
 
 @dataclasses.dataclass(frozen=True)
@@ -76,6 +95,46 @@ class Mmd:
     kernel: str
     bandwidth: str
     estimator: str
+
+
+@dataclasses.dataclass(frozen=True)
+class Polynomial:
+    kernel: str
+    degree: int
+    estimator: str
+
+
+@dataclasses.dataclass(frozen=True)
+class Projections:
+    order: int = dataclasses.field(metadata={"key": "p"})
+    projections: int
+    seed: int
+
+
+@dataclasses.dataclass(frozen=True)
+class Neighbors:
+    neighbors: int = dataclasses.field(metadata={"key": "k"})
+
+
+@dataclasses.dataclass(frozen=True)
+class Gradients:
+    """Settings and context of the gradient moment."""
+
+    scorer: str
+    max_tokens: int = dataclasses.field(metadata={"key": "tokens"})
+    batches: int
+    sketch: int
+    n: int
+    reference: str = dataclasses.field(metadata={"key": "ref"})
+    eos: str = "first_eos"
+    estimator: str = "U"
+    version: str = dataclasses.field(default=__version__, metadata={"key": "v"})
+
+
+@dataclasses.dataclass(frozen=True)
+class Copied:
+    training: str
+    digest: str = dataclasses.field(metadata={"key": "text"})
 
 
 @dataclasses.dataclass(frozen=True)

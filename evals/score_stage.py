@@ -2,14 +2,17 @@
 
 import pathlib
 
+from ..metrics import GradientStats
 from .bank import SampleBank, is_complete, read_bank
 from .cell import Cell
 from .errors import InputError
 from .events import EventLog, device_name
 from .features import FeatureKey, Features, cached_features
+from .gradients import bank_gradients
 from .plan import Plan
 from .progress import reporting
 from .sample_stage import bank_path
+from .scored import usable_rows
 from .scores import CellScores, read_scores, write_scores
 from .scoring import score_bank
 from .sources import Sources
@@ -51,6 +54,22 @@ def run_score_stage(
         folder = workdir / "features"
         return bank, cached_features(folder, bank, scorer, key, batch_size=batch_size)
 
+    gradients: dict[str, GradientStats | None] = {}
+
+    def gradients_of(
+        bank: SampleBank, features: Features, *, keep: bool = False
+    ) -> GradientStats | None:
+        if bank.digest in gradients:
+            return gradients[bank.digest]
+        scorer = sources.scorer(plan.scoring.scorer)
+        stats = bank_gradients(usable_rows(bank, features), scorer, plan.scoring)
+        if keep:
+            gradients[bank.digest] = stats
+        return stats
+
+    training = None
+    if plan.scoring.training is not None:
+        training = sources.training_index(plan.scoring.training, plan.scoring.scorer)
     with reporting("score", len(missing)) as advance:
         for cell in missing:
             facts = {"fingerprint": cell.fingerprint, "arm": cell.arm, "seed": cell.seed}
@@ -58,11 +77,21 @@ def run_score_stage(
                 bank, features = featured(cell)
                 other = plan.reference_of(cell)
                 reference = featured(other) if other else None
+                sums = None
+                if reference is not None:
+                    sums = gradients_of(*reference, keep=True), gradients_of(bank, features)
                 scores = CellScores(
                     cell,
                     bank.digest,
                     reference[0].digest if reference else None,
-                    score_bank(bank, features, reference, plan.scoring),
+                    score_bank(
+                        bank,
+                        features,
+                        reference,
+                        plan.scoring,
+                        training=training,
+                        gradients=sums,
+                    ),
                 )
                 write_scores(score_path(workdir, cell), scores)
             advance(1, f"{cell.arm} seed {cell.seed}")

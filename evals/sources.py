@@ -6,7 +6,7 @@ from typing import Any, Literal
 
 import numpy as np
 
-from .. import models, samplers
+from .. import metrics, models, samplers
 from . import corpora
 from .canonical import content_digest
 
@@ -60,6 +60,14 @@ class Sources:
             return samplers.corpus_counts(self.encoded(corpus, model))
 
         return self._once(f"counts of {model}", corpus, count)
+
+    def training_index(self, corpus: str, scorer: str) -> metrics.TrainingIndex:
+        """Index of a corpus in a scorer's vocabulary, for what is copied from it."""
+
+        def fit(_: str) -> metrics.TrainingIndex:
+            return metrics.fit_training_index(list(self.encoded(corpus, scorer, "scorer")))
+
+        return self._once(f"index of {scorer}", corpus, fit)
 
     def _once(self, kind: str, source: str, load: Callable[[str], Any]) -> Any:
         if (kind, source) not in self._loaded:

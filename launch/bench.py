@@ -1,10 +1,11 @@
 """Benchmarks: both sides in one run, median ratios, against the targets that the project set.
 
-    python launch/bench.py --suite=sampler --repeats=5 --out=bench.json
+    python launch/bench.py --suite=metrics --repeats=5 --out=bench.json
 
 Needs nothing beyond the package for our own figures; rows against a peer library say so and are
 skipped where it is not installed (`pip install dlmeval[bench]`). Figures depend on the machine and
-on what else runs on it; compare ratios.
+on what else runs on it; compare ratios. Peak memory is what a call adds to the resident set of the
+process (ours / peer); the process's own peak holds every library that a suite loads.
 """
 
 import datetime
@@ -21,7 +22,20 @@ from absl import app, flags, logging
 
 from dlmeval.launch.benchmarks import timing
 
-SUITES = ("sampler",)
+SUITES = ("metrics", "sampler")
+# Everything a suite may time, its peers included.
+PACKAGES = (
+    "dlmeval",
+    "jax",
+    "jaxlib",
+    "numpy",
+    "scipy",
+    "torch",
+    "mauve-text",
+    "faiss-cpu",
+    "scikit-learn",
+    "fast-bleu",
+)
 
 _SUITE = flags.DEFINE_multi_enum("suite", list(SUITES), SUITES, "Suites to run.")
 _REPEATS = flags.DEFINE_integer("repeats", 5, "Timed runs of each side.", lower_bound=1)
@@ -44,6 +58,8 @@ def main(argv: Sequence[str]) -> int:
             logging.warning("%s: %s", suite, rows[-1].name)
         results[suite] = rows
         print(f"\n### {suite}\n\n{timing.markdown(rows)}\n", flush=True)
+    print("versions:", ", ".join(f"{name} {version}" for name, version in versions().items()))
+    print(f"peak memory of the process: {timing.process_peak_mib():.0f} MiB", flush=True)
     if _OUT.value is not None:
         path = pathlib.Path(_OUT.value)
         path.write_text(json.dumps(report(results), indent=1) + "\n", encoding="utf-8")
@@ -63,11 +79,8 @@ def report(results: dict[str, list[timing.Row]]) -> dict:
             "device": jax.devices()[0].device_kind,
             "load": os.getloadavg()[0],
         },
-        "versions": {
-            name: importlib.metadata.version(name)
-            for name in ("dlmeval", "jax", "jaxlib", "numpy", "torch")
-            if _installed(name)
-        },
+        "versions": versions(),
+        "peak_mib": timing.process_peak_mib(),
         "rows": {
             suite: [{**row._asdict(), "met": row.met} for row in rows]
             for suite, rows in results.items()
@@ -75,12 +88,15 @@ def report(results: dict[str, list[timing.Row]]) -> dict:
     }
 
 
-def _installed(name: str) -> bool:
-    try:
-        importlib.metadata.version(name)
-    except importlib.metadata.PackageNotFoundError:
-        return False
-    return True
+def versions() -> dict[str, str]:
+    """Versions of those of `PACKAGES` that are installed."""
+    found = {}
+    for name in PACKAGES:
+        try:
+            found[name] = importlib.metadata.version(name)
+        except importlib.metadata.PackageNotFoundError:
+            continue
+    return found
 
 
 if __name__ == "__main__":

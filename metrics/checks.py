@@ -2,12 +2,11 @@
 
 from __future__ import annotations
 
-import jax
 import jax.numpy as jnp
 import numpy as np
 from jaxtyping import Array, Float
 
-from .token_rows import is_traced
+from .token_rows import as_array, is_traced
 
 
 def check_features(name: str, features, *, min_rows: int = 2) -> Float[Array, "n d"]:
@@ -25,9 +24,15 @@ def check_features(name: str, features, *, min_rows: int = 2) -> Float[Array, "n
     Raises:
       ValueError: not 2-D, not numeric, fewer than `min_rows` rows, no columns, NaN, infinity,
         or an entry beyond about 1e15 in float32 (1e150 in float64).
+
+    >>> check_features("features", [[1, 2], [3, 4]]).dtype
+    dtype('float32')
+    >>> check_features("features", [[1, 2]])
+    Traceback (most recent call last):
+    ...
+    ValueError: features has shape (1, 2): at least 2 rows and 1 column are needed
     """
-    if not isinstance(features, jax.Array):
-        features = np.asarray(features)
+    features = as_array(features, name)
     dtype = features.dtype
     real = jnp.issubdtype(dtype, jnp.floating) or jnp.issubdtype(dtype, jnp.integer)
     if not (real or jnp.issubdtype(dtype, jnp.bool_)):
@@ -51,7 +56,14 @@ def check_features(name: str, features, *, min_rows: int = 2) -> Float[Array, "n
 def check_banks(
     reference, generated, *, min_rows: int = 2
 ) -> tuple[Float[Array, "n d"], Float[Array, "m d"]]:
-    """Both banks of a two-sample metric, checked, of equal width and of the same float type."""
+    """Both banks of a two-sample metric, checked, of equal width and of the same float type.
+
+    Arguments and errors as for `check_features`, and ValueError for unequal widths.
+
+    >>> x, y = check_banks([[1, 2], [3, 4]], [[5.0, 6.0], [7.0, 8.0], [9.0, 10.0]])
+    >>> x.shape, y.shape
+    ((2, 2), (3, 2))
+    """
     reference = check_features("reference", reference, min_rows=min_rows)
     generated = check_features("generated", generated, min_rows=min_rows)
     if reference.shape[1] != generated.shape[1]:

@@ -28,6 +28,10 @@ def distinct_n(
 
     Raises:
       ValueError: no row has `order` tokens, order < 1, bad ids or lengths, traced arrays.
+
+    >>> import numpy as np
+    >>> float(distinct_n(np.array([[1, 2, 3, 4], [1, 2, 3, 5]])))
+    0.75
     """
     counts = _counts(ids, lengths, order)
     return np.asarray(len(counts.starts) / counts.totals.sum())
@@ -48,6 +52,11 @@ def distinct_n_stderr(
 
     Raises:
       ValueError: as `distinct_n`, or fewer than two rows with n-grams.
+
+    >>> import numpy as np
+    >>> ids = np.array([[1, 2, 3, 4], [1, 2, 3, 5], [6, 7, 8, 9]])
+    >>> round(float(distinct_n_stderr(ids)), 4)  # without a row: 1, 1 and 3 / 4
+    0.1667
     """
     counts = _counts(ids, lengths, order)
     with_ngrams = np.count_nonzero(counts.totals)

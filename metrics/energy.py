@@ -9,12 +9,17 @@ import jax.numpy as jnp
 from jaxtyping import Array, Float
 
 from .checks import check_banks
-from .pairwise import contrast, contrast_stderr, pair_sums
+from .pairwise import contrast, contrast_stderr, pair_sums, root_stderr
+from .pairwise import root as rooted
 from .token_rows import AnyArray
 
 
 def energy_distance(
-    reference: Float[AnyArray, "n d"], generated: Float[AnyArray, "m d"], *, unbiased: bool = False
+    reference: Float[AnyArray, "n d"],
+    generated: Float[AnyArray, "m d"],
+    *,
+    unbiased: bool = False,
+    root: bool = False,
 ) -> Float[Array, ""]:
     """2 E|X - Y| - E|X - X'| - E|Y - Y'| with Euclidean norms, not rooted; lower is better.
 
@@ -25,53 +30,73 @@ def energy_distance(
 
     Runs under `jax.jit`, `jax.vmap` and `jax.grad` (a pair at distance zero contributes no
     gradient). The absolute error in float32 is a few 1e-8 of a typical distance, also for large
-    common offsets and duplicated rows. Cost: O((n + m)^2 d) time in matrix products, O(block)
-    memory; many near-duplicates of one row cost more time.
+    common offsets and duplicated rows. Cost: O((n + m)^2 d) time in matrix products, memory of
+    a few copies of the banks and one block; many near-duplicates of one row cost more time.
 
     Args:
       reference: Float[Array, "n d"], n >= 2.
       generated: Float[Array, "m d"], m >= 2.
       unbiased: U-statistic instead of V-statistic.
+      root: the square root of the value, which is a metric between laws; 0 where the
+        U-statistic is negative (its derivative there is given as 0).
 
     Returns:
-      Float[Array, ""] in the unit of the features, float32 (float64 under x64).
+      Float[Array, ""] in the unit of the features (its square root if `root`), float32
+      (float64 under x64).
 
     Raises:
       ValueError: wrong rank, unequal widths, fewer than two rows, NaN or infinity.
 
-    Source: Szekely and Rizzo 2013; equals `dcor.energy_distance` (V), and the square of
+    Source: Szekely and Rizzo 2013; equals `dcor.energy_distance` (V), and with `root`
     `scipy.stats.energy_distance` in one dimension.
+
+    >>> import numpy as np
+    >>> x, y = np.array([[0.0], [1.0], [2.0]]), np.array([[1.0], [2.0], [6.0]])
+    >>> round(float(energy_distance(x, y)), 4)
+    1.3333
+    >>> round(float(energy_distance(x, y, root=True)), 4)
+    1.1547
     """
-    return _energy_distance(*check_banks(reference, generated), unbiased=bool(unbiased))
+    banks = check_banks(reference, generated)
+    return _energy_distance(*banks, unbiased=bool(unbiased), root=bool(root))
 
 
 def energy_distance_stderr(
-    reference: Float[AnyArray, "n d"], generated: Float[AnyArray, "m d"], *, unbiased: bool = False
+    reference: Float[AnyArray, "n d"],
+    generated: Float[AnyArray, "m d"],
+    *,
+    unbiased: bool = False,
+    root: bool = False,
 ) -> Float[Array, ""]:
     """Standard error of `energy_distance` when both banks are drawn anew.
 
     Delete-one jackknife over the rows of either bank, in closed form from row sums: the cost
     is that of the distance itself. For banks of the same law the distance is degenerate and
-    not normal, and the value is only of the right order. Arguments and errors as for
-    `energy_distance`, with at least three rows a bank.
+    not normal, and the value is only of the right order. `root=True` divides by twice the
+    root (delta method), which is infinite where the distance is 0 or negative: use a
+    permutation test there. Arguments and errors as for `energy_distance`, with at least three
+    rows a bank.
+
+    >>> import numpy as np
+    >>> x, y = np.array([[0.0], [1.0], [2.0]]), np.array([[1.0], [2.0], [6.0]])
+    >>> round(float(energy_distance_stderr(x, y)), 4)
+    1.8526
     """
     banks = check_banks(reference, generated, min_rows=3)
-    return _energy_distance_stderr(*banks, unbiased=bool(unbiased))
+    return _energy_distance_stderr(*banks, unbiased=bool(unbiased), root=bool(root))
 
 
-@functools.partial(jax.jit, static_argnames="unbiased")
-def _energy_distance(reference, generated, *, unbiased):
-    value = contrast(pair_sums(_root, reference, generated), unbiased=unbiased)
+@functools.partial(jax.jit, static_argnames=("unbiased", "root"))
+def _energy_distance(reference, generated, *, unbiased, root):
+    value = contrast(pair_sums(rooted, reference, generated), unbiased=unbiased)
+    if root:
+        return rooted(value)
     # Rounding alone can make a V-statistic negative.
     return value if unbiased else jnp.maximum(value, 0)
 
 
-@functools.partial(jax.jit, static_argnames="unbiased")
-def _energy_distance_stderr(reference, generated, *, unbiased):
-    return contrast_stderr(pair_sums(_root, reference, generated), unbiased=unbiased)
-
-
-def _root(squared):
-    # Two wheres: the square root has no finite derivative at zero. NaN is not zero and stays.
-    zero = squared <= 0
-    return jnp.where(zero, 0, jnp.sqrt(jnp.where(zero, 1, squared)))
+@functools.partial(jax.jit, static_argnames=("unbiased", "root"))
+def _energy_distance_stderr(reference, generated, *, unbiased, root):
+    sums = pair_sums(rooted, reference, generated)
+    stderr = contrast_stderr(sums, unbiased=unbiased)
+    return root_stderr(contrast(sums, unbiased=unbiased), stderr) if root else stderr

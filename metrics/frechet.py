@@ -6,14 +6,17 @@ from typing import NamedTuple
 
 import jax
 import jax.numpy as jnp
+import numpy as np
 from jaxtyping import Array, Float
 
 from .checks import check_banks
 from .pairwise import center, dot
-from .token_rows import AnyArray
+from .token_rows import AnyArray, is_traced
 
 # Up to this size singular vectors are cheap, and they buy a difference without cancellation.
 _VECTORS_UP_TO = 512
+# What roots of eigenvalues may miss of a nuclear norm, in units of tr(C_X + C_Y).
+_ROOTS_MAY_MISS = 1e-7
 
 
 class _Banks(NamedTuple):
@@ -37,8 +40,10 @@ def frechet_distance(
     768-d unit Gaussian at n = m = 1,024): compare banks of the same n and print the null band.
 
     Runs under `jax.jit`, `jax.vmap` and `jax.grad`. Float32 agrees with float64 to 1e-4
-    relative wherever the value is above about 1% of tr(C_X + C_Y). Cost: a matrix product
-    O(n m d) and singular values of a min(n, d) x min(m, d) matrix.
+    relative wherever the value is above about 1% of tr(C_X + C_Y). Concrete float32 banks of
+    min(n, m, d) > 512 are reduced on the host in float64, within 4e-7 of tr(C_X + C_Y): equal
+    ones come out at 0 to 4e-7 of it. Cost: a matrix product O(n m d) and singular values of a
+    min(n, d) x min(m, d) matrix, on the host those of a symmetric one (half the time).
 
     Args:
       reference: Float[Array, "n d"], n >= 2.
@@ -51,8 +56,19 @@ def frechet_distance(
       ValueError: wrong rank, unequal widths, fewer than two rows, NaN or infinity.
 
     Source: Dowson and Landau 1982; the quantity of FID (Heusel et al. 2017) on raw features.
+
+    Two variances 4 and 9 (their roots 1 apart) and means 3 apart:
+
+    >>> import numpy as np
+    >>> x, y = np.array([[-2.0], [0.0], [2.0]]), np.array([[0.0], [3.0], [6.0]])
+    >>> round(float(frechet_distance(x, y)), 4)
+    10.0
     """
-    return _frechet_distance(*check_banks(reference, generated))
+    reference, generated = check_banks(reference, generated)
+    large = min(*reference.shape, *generated.shape) > _VECTORS_UP_TO
+    if large and reference.dtype == np.float32 and not is_traced(reference, generated):
+        return _frechet_distance_on_host(reference, generated)
+    return _frechet_distance(reference, generated)
 
 
 def frechet_distance_stderr(
@@ -67,6 +83,11 @@ def frechet_distance_stderr(
     jackknife would need one a group. The variances of the two banks add up. It describes the
     spread, not the bias, and is only of the right order for banks of the same law. Arguments
     and errors as for `frechet_distance`.
+
+    >>> import numpy as np
+    >>> x, y = np.array([[-2.0], [0.0], [2.0]]), np.array([[0.0], [3.0], [6.0]])
+    >>> round(float(frechet_distance_stderr(x, y)), 4)
+    12.6194
     """
     return _frechet_distance_stderr(*check_banks(reference, generated))
 
@@ -75,6 +96,37 @@ def frechet_distance_stderr(
 def _frechet_distance(reference, generated):
     banks = _standardise(reference, generated)
     return jnp.sum(banks.gap**2) + _covariance_gap(banks.reference, banks.generated)
+
+
+def _frechet_distance_on_host(reference, generated) -> Float[Array, ""]:
+    """The same in NumPy float64: digits to spare for the difference, and faster than on XLA."""
+    x, y = (np.asarray(bank, np.float64) for bank in (reference, generated))
+    gap = y.mean(axis=0) - x.mean(axis=0)
+    a, b = ((rows - rows.mean(axis=0)) / (len(rows) - 1) ** 0.5 for rows in (x, y))
+    trace = np.vdot(a, a) + np.vdot(b, b)
+    if a.shape[0] > a.shape[1]:
+        a = np.asarray(np.linalg.qr(a, mode="r"))
+    if b.shape[0] > b.shape[1]:
+        b = np.asarray(np.linalg.qr(b, mode="r"))
+    cross = a @ b.T if len(a) <= len(b) else b @ a.T
+    nuclear = _nuclear_norm(cross, _ROOTS_MAY_MISS * trace)
+    return jnp.asarray(gap @ gap + max(trace - 2 * nuclear, 0.0), reference.dtype)
+
+
+def _nuclear_norm(cross: Float[np.ndarray, "k l"], tolerance: float) -> float:
+    """Sum of the singular values of a float64 matrix, k <= l, to an absolute tolerance.
+
+    Singular values s are roots of the eigenvalues of M M^T, in half the time of an SVD. An
+    eigenvalue is off by some eps s_1^2, its root by at most min(e / s, sqrt(e)) of that e. Were
+    those errors to add up beyond the tolerance (hundreds of values below 1e-7 of the largest,
+    as in banks of many equal rows), an SVD of M is taken, whose errors are some eps s_1 each.
+    """
+    values = np.linalg.eigvalsh(cross @ cross.T)
+    error = 8 * np.finfo(np.float64).eps * values[-1]
+    roots = np.sqrt(np.maximum(values, error))
+    if error > 0 and np.sum(error / roots) > tolerance:
+        return float(np.sum(np.linalg.svd(cross, compute_uv=False)))
+    return float(np.sum(np.sqrt(np.maximum(values, 0))))
 
 
 @jax.jit

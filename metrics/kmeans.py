@@ -12,10 +12,13 @@ from jaxtyping import Array, Bool, Float, Int, Key
 
 from .checks import check_features
 from .pairwise import dot
-from .token_rows import AnyArray
+from .token_rows import AnyArray, check_integer, is_traced
 
-# Entries of the largest array (runs x clusters x points) held at once.
+# Most entries of an array runs x clusters x points; on processors the faster caches are smaller.
 _ENTRIES = 2**24
+_CACHED_ENTRIES = 2**15
+# Fewer points a block make slow matrix products.
+_LEAST_BLOCK = 64
 
 
 class KMeans(NamedTuple):
@@ -51,7 +54,7 @@ def kmeans(
     max_iterations: int = 500,
     tolerance: float = 1e-4,
 ) -> KMeans:
-    """Clusters points once for every key; keys and restarts share every matrix product.
+    """Clusters points once for every key; the restarts of a key share every matrix product.
 
     A run ends when no label changes or the inertia falls by less than `tolerance` of itself;
     its result does not depend on the keys it runs beside. An empty cluster moves to the point
@@ -67,24 +70,33 @@ def kmeans(
       tolerance: relative decrease of inertia below which a run ends; 0 = run to a fixed point.
 
     Returns:
-      `KMeans`. Cost a Lloyd iteration: two matrix products of n x d x (s num_restarts k).
+      `KMeans`. Cost a Lloyd iteration and key: a matrix product of n x d x (num_restarts k),
+      and beside it num_restarts n d additions on a processor, or another such product elsewhere.
 
     Raises:
-      ValueError: wrong rank, NaN or infinity, num_clusters not in 1..n, a count below 1.
+      ValueError: wrong rank, NaN or infinity, num_clusters not in 1..n, a count below 1, keys
+        that are no 1-D array of typed keys, a negative tolerance.
 
     Source: Lloyd 1982; Arthur and Vassilvitskii 2007 (k-means++, without the greedy variant).
+
+    >>> import numpy as np
+    >>> keys = jax.vmap(jax.random.key)(np.arange(2))
+    >>> result = kmeans(np.array([[0.0], [1.0], [8.0], [9.0]]), 2, keys)
+    >>> result.labels.shape, result.inertia.tolist()
+    ((2, 4), [1.0, 1.0])
     """
     points = check_features("points", points, min_rows=1)
-    if not 1 <= num_clusters <= points.shape[0]:
+    check_integer("num_clusters", num_clusters, 1, points.shape[0])
+    check_integer("num_restarts", num_restarts, 1)
+    check_integer("max_iterations", max_iterations, 1)
+    typed = jnp.issubdtype(jnp.result_type(keys), jax.dtypes.prng_key)
+    if not typed or keys.ndim != 1 or not keys.size:
         raise ValueError(
-            f"num_clusters must lie in 1..{points.shape[0]}, the number of points, "
-            f"got {num_clusters}"
+            f"keys must be a 1-D array of typed keys, as jax.random.split(jax.random.key(0), 5), "
+            f"got {jnp.result_type(keys)} of shape {jnp.shape(keys)}"
         )
-    if num_restarts < 1 or max_iterations < 1:
-        raise ValueError(
-            f"num_restarts and max_iterations must be at least 1, "
-            f"got {num_restarts} and {max_iterations}"
-        )
+    if not is_traced(tolerance) and not tolerance >= 0:
+        raise ValueError(f"tolerance must be at least 0, got {tolerance}")
     return _kmeans(
         points,
         keys,
@@ -97,11 +109,19 @@ def kmeans(
 
 @functools.partial(jax.jit, static_argnames=("num_clusters", "num_restarts", "max_iterations"))
 def _kmeans(points, keys, tolerance, *, num_clusters, num_restarts, max_iterations):
-    s, n = keys.shape[0], points.shape[0]
     points = points - jnp.mean(points, axis=0)
     norms = jnp.sum(points**2, axis=1)
-    runs = jax.vmap(lambda key: jax.random.split(key, num_restarts))(keys).reshape(-1)
-    centroids = _seed(runs, points, norms, num_clusters)
+    # Seeding shares every product among all runs; iterations share them among the restarts of
+    # one key, so that no key waits for another's last restart.
+    runs = jax.vmap(lambda key: jax.random.split(key, num_restarts))(keys)
+    seeds = _seed(runs.reshape(-1), points, norms, num_clusters)
+    seeds = seeds.reshape(*runs.shape, *seeds.shape[1:])
+    lloyd = functools.partial(_lloyd, points, norms, tolerance, max_iterations)
+    return KMeans(*lax.map(lloyd, seeds))
+
+
+def _lloyd(points, norms, tolerance, max_iterations: int, centroids: Float[Array, "r k d"]):
+    """Iterates all restarts of a key and returns the fields of `KMeans` of the best one."""
 
     def step(state: _Lloyd) -> _Lloyd:
         labels, nearest, sums, counts = _assign(points, norms, state.centroids)
@@ -121,7 +141,7 @@ def _kmeans(points, keys, tolerance, *, num_clusters, num_restarts, max_iteratio
 
         return jax.tree.map(keep, state, new)
 
-    r = runs.shape[0]
+    r, n = centroids.shape[0], points.shape[0]
     state = _Lloyd(
         centroids,
         jnp.full((r, n), -1, jnp.int32),
@@ -134,10 +154,12 @@ def _kmeans(points, keys, tolerance, *, num_clusters, num_restarts, max_iteratio
         step,
         state,
     )
-    best = jnp.argmin(state.inertia.reshape(s, num_restarts), axis=1)
-    best = best + num_restarts * jnp.arange(s)
-    return KMeans(
-        state.labels[best], state.centroids[best], state.inertia[best], state.num_iterations[best]
+    best = jnp.argmin(state.inertia)
+    return (
+        state.labels[best],
+        state.centroids[best],
+        state.inertia[best],
+        state.num_iterations[best],
     )
 
 
@@ -164,38 +186,69 @@ def _seed(runs: Key[Array, " r"], points, norms, k: int) -> Float[Array, "r k d"
 def _assign(points, norms, centroids):
     """Labels, squared distances to the nearest centroid, and sums and counts of clusters.
 
-    Walks over blocks of points, so that runs x clusters x points never exceeds a fixed size.
+    Walks over blocks of points, which on a processor fit its cache.
     """
     (r, k, d), n = centroids.shape, points.shape[0]
     flat = centroids.reshape(r * k, d)
     lengths = jnp.sum(centroids**2, axis=2)[..., None]
-    block = min(n, max(1, _ENTRIES // (r * k)))
+    block = min(n, max(_ENTRIES // (r * k), 1))
+    if jax.default_backend() == "cpu":
+        # Wide rows want more points a block: every block reads all the centroids.
+        block = min(block, max(_CACHED_ENTRIES // (r * k), _LEAST_BLOCK, d // 4))
     count = -(-n // block)
     padding = count * block - n
 
-    def body(carry, inputs):
-        xs, norm, valid = inputs
+    def body(_, inputs):
+        xs, norm = inputs
         squared = lengths - 2 * dot(flat, xs.T).reshape(r, k, -1)
-        labels = jnp.argmin(squared, axis=1).astype(jnp.int32)
-        nearest = jnp.maximum(jnp.min(squared, axis=1) + norm, 0)
-        member = (labels[:, None, :] == jnp.arange(k)[:, None]) & valid
-        member = member.astype(xs.dtype).reshape(r * k, -1)
-        sums, counts = carry
-        carry = sums + dot(member, xs), counts + jnp.sum(member, axis=1)
-        return carry, (labels, nearest)
+        least = jnp.min(squared, axis=1)
+        # The first of the smallest by two plain minima, which compile to far faster code than
+        # argmin.
+        indices = jnp.arange(k, dtype=jnp.int32)[:, None]
+        labels = jnp.min(jnp.where(squared == least[:, None], indices, k), axis=1)
+        return None, (labels, jnp.maximum(least + norm, 0))
 
     def blocks(array):
         padded = jnp.pad(array, ((0, padding),) + ((0, 0),) * (array.ndim - 1))
         return padded.reshape(count, block, *array.shape[1:])
 
-    carry = jnp.zeros((r * k, d), points.dtype), jnp.zeros(r * k, points.dtype)
-    inputs = blocks(points), blocks(norms), blocks(jnp.ones(n, bool))
-    (sums, counts), (labels, nearest) = lax.scan(body, carry, inputs)
-
     def join(array):
         return jnp.moveaxis(array, 0, 1).reshape(r, -1)[:, :n]
 
-    return join(labels), join(nearest), sums.reshape(r, k, d), counts.reshape(r, k)
+    _, (labels, nearest) = lax.scan(body, None, (blocks(points), blocks(norms)))
+    labels = join(labels)
+    counted = jnp.concatenate([points, jnp.ones((n, 1), points.dtype)], axis=1)
+    sums = lax.platform_dependent(
+        labels,
+        counted,
+        cpu=functools.partial(_sums_by_row, k=k),
+        default=functools.partial(_sums_by_product, k=k),
+    )
+    return labels, join(nearest), sums[..., :-1], sums[..., -1]
+
+
+def _sums_by_row(labels, points, *, k: int):
+    """Sums of the points of every cluster, one addition of a row after the other."""
+    return lax.map(lambda run: jax.ops.segment_sum(points, run, num_segments=k), labels)
+
+
+def _sums_by_product(labels, points, *, k: int):
+    """The same as a product: accelerators add rows in no fixed order, so results would vary."""
+    r, (n, d) = labels.shape[0], points.shape
+    block = min(n, max(_ENTRIES // (r * k), 1))
+    count = -(-n // block)
+    # A label no cluster has leaves padding out.
+    labels = jnp.pad(labels, ((0, 0), (0, count * block - n)), constant_values=-1)
+    points = jnp.pad(points, ((0, count * block - n), (0, 0))).reshape(count, block, d)
+
+    def body(sums, inputs):
+        labels, points = inputs
+        member = (labels[:, None, :] == jnp.arange(k)[:, None]).astype(points.dtype)
+        return sums + dot(member.reshape(r * k, -1), points), None
+
+    labels = jnp.moveaxis(labels.reshape(r, count, block), 1, 0)
+    sums, _ = lax.scan(body, jnp.zeros((r * k, d), points.dtype), (labels, points))
+    return sums.reshape(r, k, d)
 
 
 def _refill(moved, counts, nearest, points):

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import functools
 import warnings
 from collections.abc import Sequence
 from typing import NamedTuple
@@ -10,12 +9,13 @@ from typing import NamedTuple
 import jax
 import jax.numpy as jnp
 import numpy as np
-from jaxtyping import Array, Float
+from jaxtyping import Array, Float, Int
 
 from .checks import check_banks
+from .frontier import NUM_POINTS, areas, frontier, frontier_integral
 from .kmeans import kmeans
 from .pairwise import dot
-from .token_rows import AnyArray, is_traced
+from .token_rows import AnyArray, check_integer, is_traced
 
 # Clustering runs at widths that are multiples of this, so that few shapes are compiled.
 _WIDTH = 32
@@ -61,8 +61,14 @@ def mauve(
     Rows are put in an order of their own before clustering, so the result depends neither on
     the order of rows nor on which bank is called the reference (swapping swaps the axes of the
     curve), only on the seed. Values of single seeds scatter by about 0.005 to 0.01: use
-    several. Two samples of one law give about 0.96 at n = 1,024, not 1; the value rises as n
-    falls; disjoint banks give 0.0041. Compare at equal n and print the null band.
+    several. Two samples of one law give about 0.96 at n = 1,024, not 1; with the default K the
+    value of different laws rises as n falls; more clusters at the same n lower it; disjoint
+    banks give 0.0041. Compare at equal n and K and print the null band (`null_band`) or the
+    p-value (`mauve_permutation_test`).
+
+    Only directions count: rows are divided by their length, a row of zeros stays at zero, and
+    one-dimensional features are reduced to their signs. Fewer distinct rows than clusters leave
+    clusters empty, which changes nothing; banks of one and the same row give 1.
 
     Not for use inside `jax.jit`: the number of principal components depends on the data.
     Cost: an eigendecomposition of size min(n + m, d), then k-means of all seeds at once.
@@ -80,14 +86,122 @@ def mauve(
 
     Raises:
       ValueError: wrong rank, unequal widths, fewer than two rows, NaN or infinity, num_clusters
-        not in 2..n + m, scale <= 0, no seed, explained_variance outside (0, 1].
+        not in 2..n + m, scale <= 0, no seed, explained_variance outside (0, 1], traced arrays.
 
     Warns:
       UserWarning: fewer than ten rows a cluster in the smaller bank.
 
     Source: Pillutla et al. 2021 and 2023; steps and defaults as mauve-text, whose k-means
     differs, so values agree in distribution (to 0.03) and exactly from equal histograms.
+
+    >>> import numpy as np
+    >>> x, y = np.eye(2)[[0] * 30 + [1] * 10], np.eye(2)[[0] * 10 + [1] * 30]
+    >>> result = mauve(x, y, num_clusters=2, seeds=(0, 1, 2))
+    >>> round(float(result.value), 4), sorted(result.reference_histogram.tolist())
+    (0.5596, [0.25, 0.75])
     """
+    banks = cluster_banks(reference, generated, num_clusters, scale, seeds, explained_variance)
+    p, q = banks.histograms()
+    laws = p / jnp.sum(p[0]), q / jnp.sum(q[0])
+    values = areas(p, q, banks.scale)
+    stderr = None
+    if len(seeds) > 1:
+        stderr = jnp.std(values, ddof=1) / len(seeds) ** 0.5
+    return Mauve(
+        value=jnp.mean(values),
+        stderr=stderr,
+        star=jnp.mean(areas(p + 0.5, q + 0.5, banks.scale)),
+        frontier_integral=jnp.mean(jax.vmap(frontier_integral)(*laws)),
+        curve=frontier(laws[0][0], laws[1][0], banks.scale, NUM_POINTS),
+        num_clusters=banks.num_clusters,
+        reference_histogram=laws[0][0],
+        generated_histogram=laws[1][0],
+    )
+
+
+def mauve_stderr(
+    reference: Float[AnyArray, "n d"],
+    generated: Float[AnyArray, "m d"],
+    *,
+    num_clusters: int | None = None,
+    scale: float = 5.0,
+    seeds: Sequence[int] = (25,),
+    explained_variance: float = 0.9,
+) -> Float[Array, ""]:
+    """Standard error of `mauve` when both banks are drawn anew, the clusters held fixed.
+
+    Delete-one jackknife over the rows of either bank: dropping a row changes the histogram of
+    every seed by one count. `Mauve.stderr` is another thing, the scatter of the mean over
+    clustering seeds; neither holds the bias in n. For banks of one law MAUVE is not normal and
+    this is only of the right order. Arguments, errors and cost as for `mauve`.
+
+    Returns:
+      Float[Array, ""], float32 (float64 under x64).
+
+    >>> import numpy as np
+    >>> x, y = np.eye(2)[[0] * 30 + [1] * 10], np.eye(2)[[0] * 10 + [1] * 30]
+    >>> round(float(mauve_stderr(x, y, num_clusters=2)), 4)
+    0.205
+    """
+    banks = cluster_banks(reference, generated, num_clusters, scale, seeds, explained_variance)
+    p, q = banks.histograms()
+
+    def variance(of_bank, counts, others):
+        values = _areas_without_one(counts, others, banks.scale)
+        of_rows = jnp.take_along_axis(values, jnp.asarray(banks.labels[:, of_bank]), axis=1)
+        dropped = jnp.mean(of_rows, axis=0)
+        n = dropped.shape[0]
+        return (n - 1) / n * jnp.sum((dropped - jnp.mean(dropped)) ** 2)
+
+    both = variance(slice(None, banks.n), p, q) + variance(slice(banks.n, None), q, p)
+    return jnp.sqrt(both)
+
+
+@jax.jit
+def _areas_without_one(counts, others, scale) -> Float[Array, "s k"]:
+    """`areas` with one count less in every cluster in turn; of empty clusters without meaning."""
+
+    def drop(cluster):
+        less = jnp.arange(counts.shape[1]) == cluster
+        return areas(jnp.maximum(counts - less, 0), others, scale)
+
+    return jax.lax.map(drop, jnp.arange(counts.shape[1])).T
+
+
+class ClusteredBanks(NamedTuple):
+    """Cluster labels of the pooled rows, reference first; they depend on no bank's name.
+
+    Attributes:
+      labels: Int["s n+m"] a clustering for every seed.
+      n: rows of the reference.
+      num_clusters: K.
+      scale: Float[""] c, in the type of the features.
+    """
+
+    labels: Int[np.ndarray, "s r"]
+    n: int
+    num_clusters: int
+    scale: Float[Array, ""]
+
+    def histograms(self) -> tuple[Float[Array, "s k"], Float[Array, "s k"]]:
+        """Counts of the reference and of the generated bank in every cluster."""
+
+        def counts(labels):
+            rows = [np.bincount(row, minlength=self.num_clusters) for row in labels]
+            return jnp.asarray(np.stack(rows), self.scale.dtype)
+
+        return counts(self.labels[:, : self.n]), counts(self.labels[:, self.n :])
+
+
+def cluster_banks(
+    reference, generated, num_clusters, scale, seeds, explained_variance
+) -> ClusteredBanks:
+    """Steps of `mauve` before its histograms."""
+    if is_traced(reference, generated):
+        raise ValueError(
+            "MAUVE cannot run inside jax.jit or jax.vmap, since its number of principal components "
+            "depends on the data; call it outside, or use mauve_from_histograms"
+        )
     reference, generated = check_banks(reference, generated)
     n, m = reference.shape[0], generated.shape[0]
     smaller = min(n, m)
@@ -97,108 +211,38 @@ def mauve(
     if num_clusters > round(smaller / 10):
         warnings.warn(
             f"MAUVE with {num_clusters} clusters wants at least {10 * num_clusters} rows in each "
-            f"bank, the smaller one has {smaller}: the value will be noisy and too high",
+            f"bank, the smaller one has {smaller}: the value will be noisy and biased low",
             UserWarning,
-            stacklevel=2,
+            stacklevel=3,
         )
-    rows, is_reference = _canonical_rows(np.asarray(reference), np.asarray(generated))
+    rows, order = _canonical_rows(np.asarray(reference), np.asarray(generated))
     projected = _principal_components(jnp.asarray(rows), explained_variance)
     keys = jax.vmap(jax.random.key)(jnp.asarray(np.asarray(seeds, np.uint32)))
-    labels = np.asarray(kmeans(projected, num_clusters, keys).labels)
-
-    def histograms(of_bank):
-        counts = [np.bincount(row[of_bank], minlength=num_clusters) for row in labels]
-        return jnp.asarray(np.stack(counts), reference.dtype)
-
-    p, q = histograms(is_reference), histograms(~is_reference)
-    factor = jnp.asarray(scale, p.dtype)
-    values = _areas(p, q, factor)
-    stderr = None
-    if len(seeds) > 1:
-        stderr = jnp.std(values, ddof=1) / len(seeds) ** 0.5
-    return Mauve(
-        value=jnp.mean(values),
-        stderr=stderr,
-        star=jnp.mean(_areas(p + 0.5, q + 0.5, factor)),
-        frontier_integral=jnp.mean(jax.vmap(_frontier_integral)(p / n, q / m)),
-        curve=_frontier(p[0] / n, q[0] / m, factor, 25),
-        num_clusters=int(num_clusters),
-        reference_histogram=p[0] / n,
-        generated_histogram=q[0] / m,
-    )
-
-
-def mauve_from_histograms(
-    p: Float[AnyArray, " k"], q: Float[AnyArray, " k"], *, scale: float = 5.0, num_points: int = 25
-) -> Float[Array, ""]:
-    """MAUVE of two histograms over the same clusters: the mean area under the frontier.
-
-    The frontier has the points exp(-scale KL(q | r)), exp(-scale KL(p | r)), r = w p + (1 - w) q
-    for `num_points` weights w evenly spaced in [1e-6, 1 - 1e-6], and the corners (1, 0) and
-    (0, 1). The area is taken by trapezoids along either axis. Points of equal abscissa are
-    visited from the top down, so equal histograms give exactly 1 (mauve-text may give 0.75).
-    Disjoint histograms give 0.00407, not 0. Runs under `jax.jit`, `jax.vmap` and `jax.grad`.
-
-    Args:
-      p: Float[Array, "k"] reference: non-negative counts or probabilities, at least one positive.
-      q: Float[Array, "k"] generated, likewise.
-      scale: c > 0.
-      num_points: mixture weights, >= 1.
-
-    Returns:
-      Float[Array, ""] in [0, 1], float32 (float64 under x64).
-
-    Raises:
-      ValueError: not 1-D, unequal lengths, negative or not finite entries, an empty histogram,
-        num_points < 1, scale <= 0. Under `jax.jit` only shapes are checked.
-    """
-    p, q = _check_histogram("p", p), _check_histogram("q", q)
-    if p.shape != q.shape:
-        raise ValueError(f"p and q must have equal lengths, got shapes {p.shape} and {q.shape}")
-    if num_points < 1:
-        raise ValueError(f"num_points must be at least 1, got {num_points}")
-    if not is_traced(scale) and not scale > 0:
-        raise ValueError(f"scale must be positive, got {scale}")
-    dtype = jnp.promote_types(p.dtype, q.dtype)
-    return _area(p.astype(dtype), q.astype(dtype), jnp.asarray(scale, dtype), num_points)
+    labels = np.empty((len(seeds), n + m), np.int32)
+    labels[:, order] = np.asarray(kmeans(projected, num_clusters, keys).labels)
+    return ClusteredBanks(labels, n, num_clusters, jnp.asarray(scale, reference.dtype))
 
 
 def _check_options(num_clusters, num_rows, scale, seeds, explained_variance):
-    if not 2 <= num_clusters <= num_rows:
-        raise ValueError(
-            f"num_clusters must lie in 2..{num_rows}, the rows of both banks, got {num_clusters}"
-        )
+    check_integer("num_clusters", num_clusters, 2, num_rows)
     if not scale > 0:
         raise ValueError(f"scale must be positive, got {scale}")
-    if np.ndim(seeds) != 1 or not len(seeds) or not all(0 <= seed < 2**32 for seed in seeds):
+    if np.ndim(seeds) != 1 or not len(seeds):
         raise ValueError(f"seeds must be one or more integers in 0..2^32 - 1, got {seeds}")
+    for seed in seeds:
+        check_integer("every one of seeds", seed, 0, 2**32 - 1)
     if not 0 < explained_variance <= 1:
         raise ValueError(f"explained_variance must lie in (0, 1], got {explained_variance}")
 
 
-def _check_histogram(name, histogram):
-    histogram = jnp.asarray(histogram)
-    if histogram.ndim != 1 or histogram.shape[0] == 0:
-        raise ValueError(f"{name} must be a 1-D histogram, got shape {histogram.shape}")
-    histogram = histogram.astype(jnp.promote_types(histogram.dtype, jnp.float32))
-    if not is_traced(histogram):
-        host = np.asarray(histogram)
-        if not (np.isfinite(host).all() and (host >= 0).all() and host.sum() > 0):
-            raise ValueError(
-                f"{name} must hold finite, non-negative counts or probabilities with a positive "
-                f"sum, got minimum {host.min()} and sum {host.sum()}"
-            )
-    return histogram
-
-
 def _canonical_rows(reference: np.ndarray, generated: np.ndarray):
-    """Normalised rows of both banks, sorted by their bytes, and which are of the reference."""
+    """Normalised rows of both banks, sorted by their bytes, and their places before that."""
     rows = np.concatenate([reference, generated])
     norms = np.linalg.norm(rows.astype(np.float64), axis=1, keepdims=True)
     rows = np.ascontiguousarray(rows / np.where(norms > 0, norms, 1), reference.dtype)
     text = rows.view(np.dtype((np.void, rows.itemsize * rows.shape[1]))).ravel()
     order = np.argsort(text, kind="stable")
-    return rows[order], (np.arange(len(rows)) < len(reference))[order]
+    return rows[order], order
 
 
 def _principal_components(rows: Float[Array, "n d"], explained_variance: float):
@@ -227,44 +271,3 @@ def _principal_axes(rows):
 def _project(centred, axes, keep):
     coordinates = axes if centred is None else dot(centred, axes)
     return jnp.where(keep, coordinates, 0)
-
-
-@jax.jit
-def _areas(p, q, scale):
-    return jax.vmap(lambda p, q: _area(p, q, scale, 25))(p, q)
-
-
-@functools.partial(jax.jit, static_argnames="num_points")
-def _area(p, q, scale, num_points):
-    x, y = _frontier(p / jnp.sum(p), q / jnp.sum(q), scale, num_points).T
-
-    def along(x, y):
-        order = jnp.lexsort((-y, x))
-        return jnp.trapezoid(y[order], x[order])
-
-    return (along(x, y) + along(y, x)) / 2
-
-
-def _frontier(p, q, scale, num_points: int) -> Float[Array, "points 2"]:
-    weights = np.linspace(1e-6, 1 - 1e-6, num_points)
-    # Both weights from float64: 1 - w has no digits left in float32.
-    left, right = jnp.asarray(weights, p.dtype), jnp.asarray(1 - weights, p.dtype)
-    mixtures = jnp.where(p == q, p, left[:, None] * p + right[:, None] * q)
-
-    def closeness(h):
-        ratio = jnp.where(h > 0, h, 1) / jnp.where(h > 0, mixtures, 1)
-        return jnp.exp(-scale * jnp.maximum(jnp.sum(h * jnp.log(ratio), axis=1), 0))
-
-    points = jnp.stack([closeness(q), closeness(p)], axis=1)
-    corners = jnp.asarray([[1, 0], [0, 1]], p.dtype)
-    return jnp.concatenate([corners[:1], points, corners[1:]])
-
-
-def _frontier_integral(p, q):
-    """2 int_0^1 [w KL(p | r_w) + (1 - w) KL(q | r_w)] dw in closed form (Liu et al. 2021)."""
-    both = (p > 0) & (q > 0)
-    apart = both & (p != q)
-    gap = jnp.where(apart, p - q, 1)
-    logarithm = jnp.log1p(gap / jnp.where(apart, q, 1))
-    shared = jnp.where(apart, p * q * logarithm / gap, jnp.where(both, p, 0))
-    return jnp.sum((p + q) / 2 - shared)

@@ -57,6 +57,13 @@ def count_ngrams(
 
     Raises:
       ValueError: bad ids, lengths or order, or traced arrays.
+
+    >>> import numpy as np
+    >>> ids = np.array([[7, 8, 7, 8], [7, 7, 7, 9]])
+    >>> for counts in count_ngrams(ids, max_order=2):
+    ...     print(counts.ngram.tolist(), counts.row.tolist(), counts.count.tolist())
+    [0, 0, 1, 2] [0, 1, 0, 1] [2, 3, 2, 1]
+    [0, 1, 2, 3] [1, 0, 1, 0] [2, 2, 1, 1]
     """
     for ranks, rows, n in _ranked_ngrams(ids, lengths, check_order(max_order)):
         yield _count_by_row(ranks, rows, n)
@@ -65,7 +72,13 @@ def count_ngrams(
 def ngram_counts(
     ids: Int[AnyArray, "n t"], lengths: Int[AnyArray, " n"] | None = None, *, order: int
 ) -> NgramCounts:
-    """Counts of the n-grams of one order; see `count_ngrams`."""
+    """Counts of the n-grams of one order; arguments, cost and errors as `count_ngrams`.
+
+    >>> import numpy as np
+    >>> counts = ngram_counts(np.array([[7, 8, 7, 8], [7, 7, 7, 9]]), order=2)
+    >>> len(counts.starts), counts.totals.tolist()  # different 2-grams, 2-grams by row
+    (4, [3, 3])
+    """
     order = check_order(order)
     ranks, rows, n = list(_ranked_ngrams(ids, lengths, order))[-1]
     return _count_by_row(ranks, rows, n)
@@ -73,14 +86,8 @@ def ngram_counts(
 
 def _ranked_ngrams(ids, lengths, max_order: int) -> Iterator[tuple[np.ndarray, np.ndarray, int]]:
     """For orders 1, 2, …: rank and row of every n-gram occurrence, and the number of rows."""
-    if is_traced(ids, lengths):
-        raise ValueError("n-grams are counted in NumPy on the host; call this outside jax.jit")
-    ids, lengths = (np.asarray(array) for array in check_token_rows(ids, lengths))
-    n, t = ids.shape
-    rows = np.repeat(np.arange(n), lengths)
-    left = np.repeat(lengths, lengths) - np.arange(len(rows))
-    left += np.repeat(np.cumsum(lengths) - lengths, lengths)  # tokens from here to the row's end
-    tokens = _dense_ranks(ids[valid_positions(lengths, t)].astype(np.int64))
+    flat, rows, left, n = flat_tokens(ids, lengths)
+    tokens = _dense_ranks(flat.astype(np.int64))
     num_tokens = np.int64(tokens.max() + 1)
     ranks, where = tokens, np.arange(len(tokens))
     for order in range(1, max_order + 1):
@@ -91,30 +98,42 @@ def _ranked_ngrams(ids, lengths, max_order: int) -> Iterator[tuple[np.ndarray, n
         yield ranks, rows[where], n
 
 
+def run_starts(sorted_keys: np.ndarray) -> np.ndarray:
+    """True where a run of equal keys starts."""
+    starts = np.ones(len(sorted_keys), bool)
+    np.not_equal(sorted_keys[1:], sorted_keys[:-1], out=starts[1:])
+    return starts
+
+
+def flat_tokens(
+    ids: Int[AnyArray, "n t"], lengths: Int[AnyArray, " n"] | None, *, name: str = "ids"
+) -> tuple[Int[np.ndarray, " m"], Int[np.ndarray, " m"], Int[np.ndarray, " m"], int]:
+    """The rows' tokens end to end, the row of each, the tokens left from each, number of rows."""
+    if is_traced(ids, lengths):
+        raise ValueError(f"{name} are counted in NumPy on the host; call this outside jax.jit")
+    ids, lengths = (np.asarray(array) for array in check_token_rows(ids, lengths, name=name))
+    rows = np.repeat(np.arange(len(ids)), lengths)
+    left = np.repeat(np.cumsum(lengths), lengths) - np.arange(len(rows))
+    return ids[valid_positions(lengths, ids.shape[1])], rows, left, len(ids)
+
+
 def _dense_ranks(keys: np.ndarray) -> np.ndarray:
     """Rank of each key among the distinct keys."""
     order = np.argsort(keys)
     keys = keys[order]
     ranks = np.empty(len(keys), np.int64)
-    ranks[order] = np.cumsum(_starts(keys)) - 1
+    ranks[order] = np.cumsum(run_starts(keys)) - 1
     return ranks
 
 
 def _count_by_row(ranks: np.ndarray, rows: np.ndarray, n: int) -> NgramCounts:
     keys = np.sort(ranks * np.int64(n) + rows)
-    starts = np.flatnonzero(_starts(keys))
+    starts = np.flatnonzero(run_starts(keys))
     ngram, row = np.divmod(keys[starts], n)
     return NgramCounts(
         ngram=ngram,
         row=row,
         count=np.diff(starts, append=len(keys)),
-        starts=np.flatnonzero(_starts(ngram)),
+        starts=np.flatnonzero(run_starts(ngram)),
         totals=np.bincount(rows, minlength=n),
     )
-
-
-def _starts(sorted_keys: np.ndarray) -> np.ndarray:
-    """True where a run of equal keys starts."""
-    starts = np.ones(len(sorted_keys), bool)
-    np.not_equal(sorted_keys[1:], sorted_keys[:-1], out=starts[1:])
-    return starts

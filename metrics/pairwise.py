@@ -3,7 +3,8 @@
 Energy distance and MMD are both a contrast `2 E k(X,Y) - E k(X,X') - E k(Y,Y')` (MMD with the
 opposite sign). Everything here serves that contrast in float32: distances come from one matrix
 product of centred rows, pairs too close for that formula are recomputed from differences, and
-the kernel is summed around an offset that cancels in the contrast. Memory is O(block + n d).
+the kernel is summed around an offset that cancels in the contrast. Memory is O(block + n d):
+a few copies of the banks and blocks of at most 2^22 entries, never a matrix of n m entries.
 """
 
 from __future__ import annotations
@@ -31,14 +32,16 @@ class PairSums(NamedTuple):
       generated: sum over j of k(y_i, y_j).
       across_reference: sum over j of k(x_i, y_j).
       across_generated: sum over i of k(x_i, y_j).
-      diagonal: k of a pair at distance zero.
+      reference_diagonal: k(x_i, x_i), one number if it is the same for all rows.
+      generated_diagonal: k(y_j, y_j), likewise.
     """
 
     reference: Float[Array, " n"]
     generated: Float[Array, " m"]
     across_reference: Float[Array, " n"]
     across_generated: Float[Array, " m"]
-    diagonal: Float[Array, ""]
+    reference_diagonal: Float[Array, "*n"]
+    generated_diagonal: Float[Array, "*m"]
 
 
 def dot(a: Float[Array, "n d"], b: Float[Array, "d m"]) -> Float[Array, "n m"]:
@@ -47,7 +50,12 @@ def dot(a: Float[Array, "n d"], b: Float[Array, "d m"]) -> Float[Array, "n m"]:
 
 
 def center(x: Float[Array, "n d"]) -> tuple[Float[Array, "n d"], Float[Array, " d"]]:
-    """Rows minus their mean, and the mean, accurate also for a large common offset."""
+    """Rows minus their mean, and the mean, accurate also for a large common offset.
+
+    >>> rows, mean = center(jnp.asarray([[1.0, 5.0], [3.0, 5.0]]))
+    >>> rows.tolist(), mean.tolist()
+    ([[-1.0, 0.0], [1.0, 0.0]], [2.0, 5.0])
+    """
     shift = lax.stop_gradient(x[0])
     mean = shift + jnp.mean(x - shift, axis=0)
     return x - mean, mean
@@ -63,6 +71,10 @@ def squared_distances(
     pairs are recomputed from the difference, one pair of every row at a time, so the cost
     grows with the largest number of near-duplicates of a row. Pairs whose norms are negligible
     against `scale` (a typical squared distance of the problem) are left alone.
+
+    >>> x = jnp.asarray([[0.0, 0.0], [3.0, 4.0]])
+    >>> squared_distances(x, x, jnp.asarray(25.0)).tolist()
+    [[0.0, 25.0], [25.0, 0.0]]
     """
     if x.shape[1] <= _NARROW:
         return jnp.sum((x[:, None, :] - y[None, :, :]) ** 2, axis=-1)
@@ -99,41 +111,78 @@ def _recompute(
     return lax.while_loop(lambda state: jnp.any(state[1]), body, (squared, close))[0]
 
 
+def fold_rows(step: Callable, carry, x: Float[Array, "n d"], num_columns: int):
+    """Folds `step` over blocks of rows of x, each of at most BLOCK_ENTRIES / num_columns rows.
+
+    Args:
+      step: (carry, block Float["b d"], rows Int["b"]) -> (carry, out); out is a pytree of arrays
+        with one entry a row. Rows >= n are padding (the last row again): their out is dropped,
+        but a carry must mask them.
+      carry: initial carry.
+      x: rows to fold over.
+      num_columns: entries that `step` makes of every row.
+
+    Returns:
+      (carry, out with n entries in place of b).
+
+    >>> x = jnp.asarray([[1.0], [2.0], [3.0]])
+    >>> total, squares = fold_rows(lambda c, xs, rows: (c + xs.sum(), xs[:, 0] ** 2), 0.0, x, 4)
+    >>> float(total), squares.tolist()
+    (6.0, [1.0, 4.0, 9.0])
+    """
+    n = x.shape[0]
+    block = min(n, max(1, BLOCK_ENTRIES // num_columns))
+    count = -(-n // block)
+    rows: Int[Array, "c b"] = jnp.arange(count * block).reshape(count, block)
+
+    # Rematerialised: reverse mode then keeps no block of entries either.
+    @jax.checkpoint
+    def body(carry, index):
+        # Taken from x itself, since a padded copy of a large bank would cost its memory again.
+        return step(carry, x if count == 1 else x[jnp.minimum(index, n - 1)], index)
+
+    carry, out = lax.scan(body, carry, rows)
+    return carry, jax.tree.map(lambda leaf: leaf.reshape(-1, *leaf.shape[2:])[:n], out)
+
+
 def fold_distances(
     step: Callable, carry, x: Float[Array, "n d"], y: Float[Array, "m d"], scale: Float[Array, ""]
 ):
     """Folds `step` over blocks of rows of the distance matrix, O(block) memory.
 
     Args:
-      step: (carry, squared Float["b m"], rows Int["b"]) -> (carry, out Float["b"]); rows >= n
-        are padding and must be masked.
+      step: (carry, squared Float["b m"], rows Int["b"]) -> (carry, out), as in `fold_rows`;
+        rows >= n are padding and must be masked.
       carry: initial carry.
       x, y, scale: as for `squared_distances`.
 
     Returns:
-      (carry, out Float["n"]).
+      (carry, out with n entries), for example the nearest neighbour of every row:
+
+    >>> x, y = jnp.asarray([[0.0], [9.0]]), jnp.asarray([[1.0], [3.0], [7.0]])
+    >>> nearest = lambda carry, squared, rows: (carry, jnp.argmin(squared, axis=1))
+    >>> fold_distances(nearest, None, x, y, jnp.asarray(1.0))[1].tolist()
+    [0, 2]
     """
-    n, d = x.shape
-    block = min(n, max(1, BLOCK_ENTRIES // y.shape[0]))
-    count = -(-n // block)
-    padded = jnp.pad(x, ((0, count * block - n), (0, 0))).reshape(count, block, d)
-    rows: Int[Array, "c b"] = jnp.arange(count * block).reshape(count, block)
-
-    # Rematerialised: reverse mode then keeps no distance matrix either.
-    @jax.checkpoint
-    def body(carry, inputs):
-        xs, index = inputs
-        return step(carry, squared_distances(xs, y, scale), index)
-
-    carry, out = lax.scan(body, carry, (padded, rows))
-    return carry, out.reshape(-1)[:n]
+    return fold_rows(
+        lambda carry, block, rows: step(carry, squared_distances(block, y, scale), rows),
+        carry,
+        x,
+        y.shape[0],
+    )
 
 
-def pair_sums(kernel: Kernel, reference: Float[Array, "n d"], generated: Float[Array, "m d"]):
+def pair_sums(
+    kernel: Kernel, reference: Float[Array, "n d"], generated: Float[Array, "m d"]
+) -> PairSums:
     """`PairSums` of `kernel(squared distance) - offset`, O(n m d) time.
 
     The offset is the kernel at a typical distance. It cancels in every contrast and keeps the
     float32 sums small, which is what makes 1e-4 relative possible after the cancellation.
+
+    >>> x, y = jnp.asarray([[0.0], [2.0]]), jnp.asarray([[1.0], [3.0]])
+    >>> float(contrast(pair_sums(jnp.sqrt, x, y), unbiased=False))
+    1.0
     """
     x, x_mean = center(reference)
     y, y_mean = center(generated)
@@ -153,44 +202,77 @@ def pair_sums(kernel: Kernel, reference: Float[Array, "n d"], generated: Float[A
         return rows, columns
 
     across_reference, across_generated = sums(x_middle, y_middle)
+    diagonal = kernel(jnp.zeros((), x.dtype)) - offset
     return PairSums(
         reference=sums(x, x)[0],
         generated=sums(y, y)[0],
         across_reference=across_reference,
         across_generated=across_generated,
-        diagonal=kernel(jnp.zeros((), x.dtype)) - offset,
+        reference_diagonal=diagonal,
+        generated_diagonal=diagonal,
     )
 
 
 def contrast(sums: PairSums, *, unbiased: bool) -> Float[Array, ""]:
     """2 E k(X,Y) - E k(X,X') - E k(Y,Y'): V-statistic, or U-statistic if `unbiased`."""
 
-    def within(rows):
+    def within(rows, diagonal):
         n = rows.shape[0]
         if unbiased:
-            return (jnp.sum(rows) - n * sums.diagonal) / n / (n - 1)
+            return jnp.sum(rows - diagonal) / n / (n - 1)
         return jnp.sum(rows) / n / n
 
     n, m = sums.reference.shape[0], sums.generated.shape[0]
     across = jnp.sum(sums.across_reference) / n / m
-    return 2 * across - within(sums.reference) - within(sums.generated)
+    return (
+        2 * across
+        - within(sums.reference, sums.reference_diagonal)
+        - within(sums.generated, sums.generated_diagonal)
+    )
 
 
 def contrast_stderr(sums: PairSums, *, unbiased: bool) -> Float[Array, ""]:
     """Delete-one jackknife standard error of `contrast`, both banks varied; O(n + m).
 
-    Dropping row i changes the contrast by an expression in its two row sums alone, so no
-    distance is computed again. The variances of the two independent banks add up.
+    Dropping row i changes the contrast by an expression in its two row sums and k(x_i, x_i)
+    alone, so no pair is computed again. The variances of the two independent banks add up.
     """
 
-    def variance(within, across, m):
+    def variance(within, diagonal, across, m):
         n = within.shape[0]
-        pairs = (n - 1) * (n - 2 if unbiased else n - 1)
-        dropped = 2 * within / pairs - 2 * across / ((n - 1) * m)
+        if unbiased:
+            own = 2 * (within - diagonal) / (n - 2)
+        else:
+            own = (2 * within - diagonal) / (n - 1)
+        # Divisors one after the other: their products are beyond 32 bits for large banks.
+        dropped = (own - 2 * across / m) / (n - 1)
         return (n - 1) / n * jnp.sum((dropped - jnp.mean(dropped)) ** 2)
 
     n, m = sums.reference.shape[0], sums.generated.shape[0]
     return jnp.sqrt(
-        variance(sums.reference, sums.across_reference, m)
-        + variance(sums.generated, sums.across_generated, n)
+        variance(sums.reference, sums.reference_diagonal, sums.across_reference, m)
+        + variance(sums.generated, sums.generated_diagonal, sums.across_generated, n)
     )
+
+
+def root(squared: Float[Array, "*shape"]) -> Float[Array, "*shape"]:
+    """Square root, 0 below zero, with derivative 0 instead of infinity there; NaN stays NaN.
+
+    >>> root(jnp.asarray([4.0, 0.0, -1.0])).tolist()
+    [2.0, 0.0, 0.0]
+    """
+    # Two wheres: the square root has no finite derivative at zero. NaN is not zero and stays.
+    zero = squared <= 0
+    return jnp.where(zero, 0, jnp.sqrt(jnp.where(zero, 1, squared)))
+
+
+def root_stderr(squared: Float[Array, ""], stderr: Float[Array, ""]) -> Float[Array, ""]:
+    """Delta-method standard error of `root(squared)`: stderr / (2 root).
+
+    Where squared <= 0 the root has no derivative: infinity, or 0 if `stderr` is 0 itself.
+
+    >>> float(root_stderr(jnp.asarray(4.0), jnp.asarray(1.0)))
+    0.25
+    """
+    limit = jnp.where(stderr > 0, jnp.inf, stderr)
+    return jnp.where(squared <= 0, limit, stderr / (2 * jnp.where(squared <= 0, 1, root(squared))))

@@ -5,13 +5,12 @@ from __future__ import annotations
 from typing import NamedTuple
 
 import jax
-import jax.numpy as jnp
 import numpy as np
 from jaxtyping import Array, Float
 
 from .checks import check_features
 from .pairwise import dot
-from .token_rows import AnyArray
+from .token_rows import AnyArray, as_array, check_integer, is_traced
 
 
 class Whitening(NamedTuple):
@@ -35,13 +34,18 @@ class Whitening(NamedTuple):
 
         Raises:
           ValueError: not 2-D, another width than the reference's, NaN or infinity.
+
+        >>> whitening = Whitening(np.array([1.0, 2.0]), np.eye(2), np.array([1.0, 4.0]))
+        >>> whitening.transform(np.array([[3.0, 6.0]])).tolist()
+        [[2.0, 1.0]]
         """
         x = check_features("x", x, min_rows=1)
         if x.shape[1] != self.mean.shape[0]:
             raise ValueError(
                 f"x must have the reference's {self.mean.shape[0]} columns, got shape {x.shape}"
             )
-        return _transform(x, self)
+        # On the host: a float64 constant of an inner jit does not survive a change of precision.
+        return _transform(x, Whitening(*(_cast(field, x.dtype) for field in self)))
 
 
 def fit_whitening(reference: Float[AnyArray, "n d"], num_components: int = 128) -> Whitening:
@@ -63,17 +67,20 @@ def fit_whitening(reference: Float[AnyArray, "n d"], num_components: int = 128) 
         infinity in the reference.
 
     Source: equals scikit-learn's `PCA(k, whiten=True, svd_solver="full")` up to signs.
+
+    >>> reference = np.random.default_rng(0).normal(size=(50, 4)) * [1.0, 2.0, 3.0, 4.0]
+    >>> whitening = fit_whitening(reference, num_components=2)
+    >>> np.allclose(np.cov(whitening.transform(reference).T), np.eye(2), atol=1e-4)
+    True
     """
-    if not isinstance(reference, jax.Array):
-        reference = np.asarray(reference)
+    reference = as_array(reference, "reference")
+    if is_traced(reference):
+        raise ValueError("reference is traced: fit_whitening needs its values, use it outside jit")
     check_features("reference", reference)
     x = np.asarray(reference, np.float64)
     n, d = x.shape
     k = num_components
-    if not 1 <= k <= d:
-        raise ValueError(
-            f"num_components must lie in 1..{d}, the width of reference {x.shape}, got {k}"
-        )
+    check_integer("num_components", k, 1, d)
     if n <= k:
         raise ValueError(
             f"reference has {n} rows, but num_components={k} needs more than {k}; "
@@ -95,7 +102,11 @@ def fit_whitening(reference: Float[AnyArray, "n d"], num_components: int = 128) 
     return Whitening(mean, (axes * np.sign(largest)).T, np.sqrt(variances[:k]))
 
 
+def _cast(field, dtype):
+    return field.astype(dtype) if is_traced(field) else np.asarray(field, dtype)
+
+
 @jax.jit
 def _transform(x, whitening):
-    mean, components, scales = (jnp.asarray(field, x.dtype) for field in whitening)
+    mean, components, scales = whitening
     return dot(x - mean, components) / scales

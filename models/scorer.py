@@ -9,9 +9,11 @@ import jax.numpy as jnp
 import numpy as np
 from jaxtyping import Array, Bool, Float, Int
 
+from ..metrics import GradientStats
 from . import sources, text_tokens
 from .decoder import DecoderConfig, Params, hidden_states, project
 from .denoiser import load_network, logits_function
+from .gradient_stats import stream_gradients
 
 # Tokens in one launch: bounds memory (logits of 2^14 tokens over 32k ids take 2 GB).
 _TOKENS_PER_LAUNCH = 1 << 14
@@ -26,6 +28,16 @@ class Scorer(NamedTuple):
             Ids are scored as given: no BOS is added, targets are positions 1..length-1 where
             `mask` (default: all) is True.
         hidden: (ids, lengths) -> final hidden states Float["n t d"]; zeros beyond a row's length.
+        gradient_stats: (ids, lengths, mask=None, *, batch_size=1, reduction="sample",
+            sketch=None, parameters=None) -> `metrics.GradientStats` of the parameter gradients,
+            rows and targets as for `nll`. Rows are taken in order, `batch_size` at a time (a
+            last batch may be short). A batch's loss is the mean over its rows of the mean over a
+            row's targets (reduction "sample"), or the mean over all targets of the batch
+            ("token"). All parameters count as trained, tied embeddings once, and gradients have
+            the parameters' type: load float32. `sketch`: a width such as 65536, or a
+            `metrics.CountSketch`, to keep a sketch a batch for standard errors. `parameters`: a
+            regular expression searched for in names such as "embed" or "blocks.3.q_proj"; the
+            sums are then a dict by those names and compare with no other choice.
         logits_fn, params: as in `Denoiser`; position i predicts token i + 1.
         eos_id, bos_id: special ids, or None.
         num_ids: ids below this are real tokens.
@@ -35,6 +47,7 @@ class Scorer(NamedTuple):
 
     nll: Callable[..., tuple[np.ndarray, np.ndarray]]
     hidden: Callable[..., np.ndarray]
+    gradient_stats: Callable[..., GradientStats]
     logits_fn: Callable[..., Float[Array, "b l v"]]
     params: Params
     eos_id: int | None
@@ -56,6 +69,7 @@ def load_scorer(
     return Scorer(
         functools.partial(_nll, config, loaded.params),
         functools.partial(_hidden, config, loaded.params),
+        functools.partial(_gradient_stats, config, loaded.params),
         logits_function(config),
         loaded.params,
         loaded.spec.eos_id,
@@ -68,12 +82,7 @@ def load_scorer(
 
 def _nll(config, params, ids, lengths, mask=None):
     ids, lengths = _check_rows(config, ids, lengths)
-    targets = np.arange(ids.shape[1]) < lengths[:, None]
-    targets[:, :1] = False
-    if mask is not None:
-        if np.shape(mask) != ids.shape:
-            raise ValueError(f"mask has shape {np.shape(mask)}, ids {ids.shape}; they must agree")
-        targets &= np.asarray(mask, bool)
+    targets = _targets(ids, lengths, mask)
     sums = [_launch_nll(config, params, *rows) for rows in _launches(ids, lengths, targets)]
     nll = np.concatenate(sums)[: len(ids)]
     if not np.isfinite(nll).all():
@@ -91,6 +100,24 @@ def _hidden(config, params, ids, lengths):
     return np.concatenate([np.asarray(part) for part in parts])[: len(ids)]
 
 
+def _gradient_stats(config, params, ids, lengths, mask=None, **options):
+    ids, lengths = _check_rows(config, ids, lengths)
+    token_mask = np.arange(ids.shape[1]) < np.maximum(lengths, 1)[:, None]
+    targets = _targets(ids, lengths, mask)
+    return stream_gradients(_row_nll_of(config), params, ids, token_mask, targets, **options)
+
+
+def _targets(ids, lengths, mask) -> Bool[np.ndarray, "n t"]:
+    """The tokens to score: real ones, after the first of their row, that `mask` lets in."""
+    targets = np.arange(ids.shape[1]) < lengths[:, None]
+    targets[:, :1] = False
+    if mask is not None:
+        if np.shape(mask) != ids.shape:
+            raise ValueError(f"mask has shape {np.shape(mask)}, ids {ids.shape}; they must agree")
+        targets &= np.asarray(mask, bool)
+    return targets
+
+
 def _launches(ids, lengths, targets):
     """Batches of one shape: as many rows as the launch holds, the last one filled up."""
     n, t = ids.shape
@@ -103,8 +130,7 @@ def _launches(ids, lengths, targets):
         yield ids[part], token_mask[part], targets[part]
 
 
-@functools.partial(jax.jit, static_argnums=0)
-def _launch_nll(
+def _row_nll(
     config: DecoderConfig,
     params: Params,
     ids: Int[Array, "b t"],
@@ -116,6 +142,15 @@ def _launch_nll(
     log_p = jax.nn.log_softmax(logits)
     picked = jnp.take_along_axis(log_p, ids[:, 1:, None], axis=-1)[..., 0]
     return -jnp.where(targets[:, 1:], picked, 0.0).sum(axis=1)
+
+
+_launch_nll = jax.jit(_row_nll, static_argnums=0)
+
+
+@functools.cache
+def _row_nll_of(config: DecoderConfig) -> Callable[..., Float[Array, "b"]]:
+    """One object per shape of network, hence one trace of a gradient step."""
+    return functools.partial(_row_nll, config)
 
 
 @functools.partial(jax.jit, static_argnums=0)

@@ -4,6 +4,9 @@ import gc
 import os
 import pathlib
 
+# Small programs are compiled by the thousand here: optimising each costs more than it saves.
+os.environ.setdefault("XLA_FLAGS", "--xla_backend_optimization_level=0")
+
 import jax
 import pytest
 

@@ -44,7 +44,7 @@ from ..report import (
     write_report,
 )
 from ..score_settings import ScoreSettings
-from ..scoring import MIN_ROWS
+from ..scored import MIN_ROWS
 from ..sources import Sources, model_digest
 from ..windows import cut_windows, take_windows
 
@@ -98,6 +98,9 @@ class Config:
         4, "Further draws of real text at a seed, whose scores make the null band."
     )
     num_trajectories: int = option(4, "Samples whose unmasking is recorded.")
+    gradient_batches: int | None = option(
+        8, "Mini-batches a bank is cut into for the gradient moment; none leaves it out."
+    )
     num_mauve_seeds: int = option(5, "Clustering seeds of MAUVE; its value is their mean.")
     ascii_min: float = option(0.85, "Smallest share of ASCII characters of an accepted text.")
     cjk_max: float = option(0.02, "Largest share of CJK characters of an accepted text.")
@@ -198,6 +201,9 @@ def scoring(config: Config, *, sources: Sources) -> ScoreSettings:
         scorer_digest=model_digest(sources.scorer(config.scorer).card),
         max_tokens=config.gen_length,
         mauve_seeds=tuple(range(config.num_mauve_seeds)),
+        training=config.training,
+        training_digest=sources.corpus(config.training).digest,
+        gradient_batches=config.gradient_batches,
     )
 
 

@@ -10,10 +10,20 @@ from dlmeval import metrics
 from dlmeval.evals.bank import SampleBank, bank_digest
 from dlmeval.evals.features import Features
 from dlmeval.evals.score_settings import ScoreSettings
-from dlmeval.evals.scoring import MIN_ROWS, score_bank
+from dlmeval.evals.scored import MIN_ROWS
+from dlmeval.evals.scoring import score_bank
 
 N, WIDTH, LENGTH = 16, 16, 16
-SETTINGS = ScoreSettings("toy", "0123456789abcdef", LENGTH, mauve_seeds=(0, 1))
+SETTINGS = ScoreSettings(
+    "toy",
+    "0123456789abcdef",
+    LENGTH,
+    mauve_seeds=(0, 1),
+    training="toy text",
+    training_digest="fedcba98",
+    gradient_batches=4,
+    gradient_sketch=8,
+)
 WORDS = "and the lord said unto moses speak thou".split()
 
 
@@ -40,12 +50,23 @@ def make(seed, n=N):
     return bank, features
 
 
+def sums(seed):
+    """Gradient sums of four batches with three parameters, which are their own sketches."""
+    rows = np.random.default_rng(seed).normal(size=(4, 3)).astype(np.float32)
+    sketches = metrics.SketchedGradients(rows, 0)
+    return metrics.GradientStats(rows.sum(0), np.sum(rows**2), 4, None, sketches)
+
+
 REFERENCE = make(0)
+EXTRAS = {
+    "training": metrics.fit_training_index(np.random.default_rng(9).integers(0, 20, (30, 40))),
+    "gradients": (sums(0), sums(1)),
+}
 
 
 @pytest.fixture(scope="module")
 def scores():
-    return score_bank(*make(1), REFERENCE, SETTINGS)
+    return score_bank(*make(1), REFERENCE, SETTINGS, **EXTRAS)
 
 
 def test_perplexities_and_their_adjustment(scores):
@@ -69,6 +90,13 @@ def test_distances_take_reference_and_generated_in_this_order(scores):
         "energy_distance": metrics.energy_distance(x, y),
         "mmd": metrics.mmd(x, y),
         "frechet_distance": metrics.frechet_distance(x, y),
+        "kernel_distance": metrics.kernel_distance(x, y),
+        "sliced_wasserstein": metrics.sliced_wasserstein(x, y),
+        "manifold_precision": metrics.precision_recall(x, y).precision,
+        "manifold_recall": metrics.precision_recall(x, y).recall,
+        "manifold_density": metrics.precision_recall(x, y).density,
+        "manifold_coverage": metrics.precision_recall(x, y).coverage,
+        "gradient_moment": metrics.gradient_moment(*EXTRAS["gradients"]),
         "mauve": metrics.mauve(x, y, num_clusters=2, seeds=(0, 1)).value,
         "jcd": codes.value,
         "jcd_coverage": codes.coverage,
@@ -90,9 +118,27 @@ def test_numbers_of_the_bank_itself(scores):
 
 def test_directions(scores):
     up = {name for name, score in scores.items() if score.direction == "up"}
-    assert up == {"mauve", "distinct_3", "acceptance"}
+    manifold = {f"manifold_{name}" for name in ("precision", "recall", "density", "coverage")}
+    assert up == {"mauve", "distinct_3", "acceptance"} | manifold
     open_ = {name for name, score in scores.items() if score.direction is None}
-    assert open_ == {"h_uni", "h_pool", "h_pos", "h_pos_mm", "h_joint", "nfe_mean", "launches"}
+    entropies = {"h_uni", "h_pool", "h_pos", "h_pos_mm", "h_joint"}
+    assert open_ == entropies | {"novelty_4", "copied_span", "nfe_mean", "launches"}
+
+
+def test_what_is_copied_and_repeated(scores):
+    _, features = make(1)
+    training = EXTRAS["training"]
+    for name, rows in (
+        ("novelty_4", metrics.ngram_novelty(features.ids, training)),
+        ("copied_span", metrics.longest_copied_span(features.ids, training)),
+        ("repetition_4", metrics.sequence_repetition(features.ids)),
+    ):
+        assert scores[name].value == pytest.approx(rows.mean())
+        assert scores[name].stderr == pytest.approx(rows.std(ddof=1) / math.sqrt(N))
+    without = score_bank(*make(1), REFERENCE, SETTINGS)
+    assert set(scores) - set(without) == {"novelty_4", "copied_span", "gradient_moment"}
+    one_sided = score_bank(*make(1), REFERENCE, SETTINGS, gradients=(sums(0), None))
+    assert set(one_sided) == set(without)
 
 
 def test_rejected_rows_are_left_out_and_the_reference_is_cut_to_as_many(scores):
@@ -114,7 +160,7 @@ def test_rejected_rows_are_left_out_and_the_reference_is_cut_to_as_many(scores):
         ),
         Features(*(np.concatenate([a, b[:2]]) for a, b in zip(REFERENCE[1], longer[1]))),
     )
-    found = score_bank(mixed, stacked, reference, SETTINGS)
+    found = score_bank(mixed, stacked, reference, SETTINGS, **EXTRAS)
     for name, score in scores.items():
         if name not in ("acceptance", "nfe_mean", "launches"):
             assert found[name] == score, name
@@ -150,8 +196,9 @@ def test_a_reference_gets_no_distance_to_itself():
 def test_every_setting_shows_in_a_signature(scores, field):
     values = {"mauve_seeds": (3, 4), "mauve_clusters": 3, "scorer": "x", "scorer_digest": "f" * 64}
     known = {"mauve_scale": 4.0, "mauve_variance": 0.8, "distinct_order": 2, "jcd_depth": 8}
+    known |= {"training": "other", "training_digest": "0" * 64, "num_neighbors": 3}
     changed = dataclasses.replace(SETTINGS, **{field: (values | known).get(field, 5)})
-    found = score_bank(*make(1), REFERENCE, changed)
+    found = score_bank(*make(1), REFERENCE, changed, **EXTRAS)
     assert {s.signature for s in found.values()} != {s.signature for s in scores.values()}
 
 

@@ -4,6 +4,8 @@ import math
 
 import numpy as np
 import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
 
 from dlmeval.metrics import (
     code_held_out,
@@ -62,17 +64,86 @@ def test_half_of_each_bank_fits_by_default():
     )
 
 
-def test_identical_banks_have_divergence_zero_exactly():
-    bank = make_bank(0, 6)
-    result = jeffreys_coding_divergence(bank, list(bank), depth=12)
+options = st.fixed_dictionaries(
+    {
+        "depth": st.sampled_from([0, 5, 9]),
+        "start": st.sampled_from(["zeros", "grow", "skip"]),
+        "dedup_fit": st.booleans(),
+        "pooling": st.sampled_from(["bytes", "documents"]),
+    }
+)
+banks = st.lists(st.binary(min_size=2, max_size=8), min_size=2, max_size=6)
+
+
+@given(banks, options)
+@settings(max_examples=25, deadline=None)
+def test_identical_banks_have_divergence_zero_exactly(bank, options):
+    result = jeffreys_coding_divergence(bank, list(bank), **options)
     assert (float(result.value), float(result.coverage), float(result.fidelity)) == (0, 0, 0)
 
 
-def test_symmetry_swaps_the_directions():
-    left = jeffreys_coding_divergence(REFERENCE, GENERATED, depth=12)
-    right = jeffreys_coding_divergence(GENERATED, REFERENCE, depth=12)
-    assert left.value == right.value
-    assert (left.coverage, left.fidelity) == (right.fidelity, right.coverage)
+@given(banks, banks, options)
+@settings(max_examples=25, deadline=None)
+def test_symmetry_swaps_the_directions(left, right, options):
+    there = jeffreys_coding_divergence(left, right, **options)
+    back = jeffreys_coding_divergence(right, left, **options)
+    assert there.value == back.value
+    assert (there.coverage, there.fidelity) == (back.fidelity, back.coverage)
+
+
+def test_cross_entropies_are_pooled_over_documents_on_demand():
+    """Two held-out documents of 24 bytes and one of 3: means of rates, not rate of sums."""
+    reference = [*REFERENCE, b"the"]
+    trees = [fit_context_tree(bank[:2], 12) for bank in (reference, GENERATED)]
+    by_document = jeffreys_coding_divergence(
+        reference, GENERATED, depth=12, num_fit=2, pooling="documents"
+    )
+    h = by_document.cross_entropies
+    for tree, value in zip(
+        trees, (h.reference_by_reference, h.reference_by_generated), strict=True
+    ):
+        rates = code_length(tree, reference[2:]) / [24, 23, 3]
+        assert float(value) == pytest.approx(rates.mean(), rel=1e-14)
+    by_bytes = jeffreys_coding_divergence(reference, GENERATED, depth=12, num_fit=2)
+    assert by_bytes.coverage != by_document.coverage
+    # Documents of one length weigh alike either way.
+    assert by_bytes.fidelity == pytest.approx(float(by_document.fidelity), rel=1e-12)
+
+
+def test_copies_sharpen_a_tree_unless_removed():
+    reference, copies = make_bank(0, 40), make_bank(9, 1) * 40
+    plain = jeffreys_coding_divergence(reference, copies, depth=16, num_fit=20)
+    deduped = jeffreys_coding_divergence(reference, copies, depth=16, num_fit=20, dedup_fit=True)
+    tree, held = (
+        fit_context_tree(copies[:1], 16),
+        {"generated": copies, "reference": reference[20:]},
+    )
+    for text, documents in held.items():  # the held-out part keeps its copies
+        rate = code_length(tree, documents).sum() / sum(map(len, documents))
+        value = float(getattr(deduped.cross_entropies, f"{text}_by_generated"))
+        assert value == pytest.approx(rate, rel=1e-12)
+        assert value != float(getattr(plain.cross_entropies, f"{text}_by_generated"))
+    own = "reference_by_reference"  # the reference has no copies to lose
+    assert getattr(deduped.cross_entropies, own) == getattr(plain.cross_entropies, own)
+
+
+def test_skipped_bits_are_not_charged():
+    """With nothing learned the rate stays 8 bits a byte whatever is skipped."""
+    codes = code_held_out([b"", b"abcdef"], [b"", b"uvwxyz"], depth=20, num_fit=1, start="skip")
+    np.testing.assert_array_equal(codes.reference_bytes, [(48 - 20) / 8])
+    np.testing.assert_array_equal(codes.reference_by_generated, [28.0])
+    result = coding_divergence_from_codes(codes)
+    assert float(result.cross_entropies.reference_by_generated) == 8.0
+    with pytest.raises(ValueError, match="held-out documents of reference are all not longer than"):
+        code_held_out([b"", b"ab"], [b"", b"uvwxyz"], depth=20, num_fit=1, start="skip")
+
+
+def test_worst_documents_are_a_sort_away():
+    """The one document that is no English costs the reference's coder most a byte."""
+    odd = b"0123456789" * 5
+    codes = code_held_out(make_bank(0, 20), [*make_bank(1, 15), odd, *make_bank(2, 4)], depth=12)
+    rates = codes.generated_by_reference / codes.generated_bytes
+    assert int(np.argmax(rates)) == 15 - 10
 
 
 def test_order_within_a_part_does_not_matter():
@@ -101,9 +172,10 @@ def test_empty_documents_count_for_nothing():
     assert plain == padded
 
 
-def test_stderr_is_the_brute_force_jackknife():
+@pytest.mark.parametrize("pooling", ["bytes", "documents"])
+def test_stderr_is_the_brute_force_jackknife(pooling):
     codes = code_held_out(make_bank(0, 20), make_bank(3, 20, WORDS[:9]), depth=12, num_fit=8)
-    result = coding_divergence_stderr(codes)
+    result = coding_divergence_stderr(codes, pooling=pooling)
 
     def jackknife(side):
         n = 12
@@ -113,7 +185,7 @@ def test_stderr_is_the_brute_force_jackknife():
                 field: np.delete(array, i) if field.startswith(side) else array
                 for field, array in codes._asdict().items()
             }
-            shorter = coding_divergence_from_codes(type(codes)(**parts))
+            shorter = coding_divergence_from_codes(type(codes)(**parts), pooling=pooling)
             values.append(float(shorter.coverage if side == "reference" else shorter.fidelity))
         return math.sqrt((n - 1) / n * np.sum((values - np.mean(values)) ** 2))
 
@@ -151,6 +223,18 @@ def test_stderr_predicts_the_spread_over_held_out_documents():
 def test_bad_input_is_named(reference, generated, num_fit, message):
     with pytest.raises(ValueError, match=message):
         jeffreys_coding_divergence(reference, generated, depth=8, num_fit=num_fit)
+
+
+def test_bad_options_are_named():
+    with pytest.raises(ValueError, match=r"pooling must be one of \('bytes', 'documents'\)"):
+        jeffreys_coding_divergence(REFERENCE, GENERATED, depth=8, pooling="rows")  # type: ignore
+    with pytest.raises(ValueError, match="start must be one of"):
+        jeffreys_coding_divergence(REFERENCE, GENERATED, depth=8, start="none")  # type: ignore
+    with pytest.raises(ValueError, match="dedup_fit must be True or False, got 'yes'"):
+        jeffreys_coding_divergence(REFERENCE, GENERATED, depth=8, dedup_fit="yes")  # type: ignore
+    codes = code_held_out(REFERENCE, GENERATED, depth=8)
+    with pytest.raises(ValueError, match="pooling must be one of"):
+        coding_divergence_stderr(codes, pooling="rows")  # type: ignore[arg-type]
 
 
 def test_stderr_needs_two_documents():

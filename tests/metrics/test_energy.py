@@ -6,7 +6,6 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 import pytest
-from jax.test_util import check_grads
 from scipy import stats
 from scipy.spatial.distance import cdist
 
@@ -115,32 +114,24 @@ def test_blocks_change_nothing(monkeypatch):
         np.testing.assert_allclose(one, other, rtol=1e-5, atol=1e-3)
 
 
-def test_jit_and_vmap_agree_with_the_plain_call():
-    x, y = banks("shifted")
-    x, y = jnp.asarray(x[:12], jnp.float32), jnp.asarray(y[:12], jnp.float32)
-    expected = energy_distance(x, y)
-    np.testing.assert_allclose(jax.jit(energy_distance)(x, y), expected, rtol=1e-5)
-    batch = jax.vmap(energy_distance)(jnp.stack([x, y]), jnp.stack([y, y]))
-    np.testing.assert_allclose(batch, [expected, 0], rtol=1e-5, atol=1e-6)
+def test_jit_vmap_and_nan():
+    x, y = (jnp.asarray(bank[:12], jnp.float32) for bank in banks("shifted"))
+    reference, generated = jnp.stack([x, y, x]), jnp.stack([y, y, y.at[3, 7].set(jnp.nan)])
+    values = jax.jit(jax.vmap(energy_distance))(reference, generated)
+    np.testing.assert_allclose(values, [oracle(x, y), 0, np.nan], rtol=1e-4, atol=1e-6)
 
 
-def test_nan_inside_jit_comes_out_as_nan():
-    x, y = banks("shifted")
-    x[40, 7] = np.nan
-    assert jnp.isnan(jax.jit(energy_distance)(jnp.asarray(x), jnp.asarray(y)))
+def test_gradient_in_closed_form_and_finite_at_distance_zero():
+    x, y = (bank[:12].astype(np.float32) for bank in banks("shifted"))
 
+    def pull(a, b):
+        gap = a[:, None] - b[None]
+        length = np.linalg.norm(gap, axis=-1, keepdims=True)
+        return np.mean(gap / np.where(length > 0, length, 1), axis=1)
 
-def test_gradients_are_right_and_finite_at_distance_zero():
-    x, y = banks("shifted")
-    with jax.enable_x64(True):
-        check_grads(
-            energy_distance,
-            (jnp.asarray(x[:6, :3]), jnp.asarray(y[:5, :3])),
-            order=1,
-            modes=["rev"],
-        )
-    same = jax.grad(energy_distance)(jnp.asarray(x[:8]), jnp.asarray(x[:8]))
-    np.testing.assert_allclose(same, np.zeros_like(same), atol=1e-6)
+    gradient = jax.jit(jax.grad(energy_distance))
+    np.testing.assert_allclose(gradient(x, y), (pull(x, y) - pull(x, x)) / 6, rtol=1e-4, atol=1e-6)
+    np.testing.assert_allclose(gradient(x, x), np.zeros_like(x), atol=1e-6)
 
 
 @pytest.mark.parametrize("unbiased", [False, True])
@@ -160,11 +151,33 @@ def test_stderr_is_the_delete_one_jackknife(unbiased):
     np.testing.assert_allclose(value, np.sqrt(expected), rtol=1e-4)
 
 
+def test_root_and_its_delta_method_error():
+    x, y = (bank.astype(np.float32) for bank in banks("shifted"))
+    for b in (y, np.resize(x, y.shape)):
+        squared = float(energy_distance(x, b, unbiased=True))
+        value = energy_distance(x, b, unbiased=True, root=True)
+        np.testing.assert_allclose(value, max(squared, 0) ** 0.5, rtol=1e-6)
+        plain = energy_distance_stderr(x, b, unbiased=True)
+        expected = plain / (2 * value) if squared > 0 else np.inf
+        error = energy_distance_stderr(x, b, unbiased=True, root=True)
+        np.testing.assert_allclose(error, expected, rtol=1e-5)
+    # Two equal point masses: no distance, no error.
+    points = np.ones_like(x), np.ones_like(y)
+    assert energy_distance_stderr(*points, unbiased=True, root=True) == 0
+
+
+def test_root_is_the_distance_of_scipy_in_one_dimension():
+    rng = np.random.default_rng(0)
+    x, y = rng.normal(size=40), rng.exponential(size=30)
+    value = energy_distance(x[:, None], y[:, None], root=True)
+    np.testing.assert_allclose(value, stats.energy_distance(x, y), rtol=1e-5)
+
+
 def test_stderr_predicts_the_spread_over_banks():
     rng = np.random.default_rng(3)
-    draws = [(rng.normal(size=(40, 3)), rng.normal(size=(60, 3)) + 1) for _ in range(150)]
-    spread = np.std([energy_distance(*draw) for draw in draws])
-    predicted = np.mean([energy_distance_stderr(*draw) for draw in draws[:30]])
+    draws = rng.normal(size=(150, 40, 3)), rng.normal(size=(150, 60, 3)) + 1
+    spread = np.std(jax.vmap(energy_distance)(*draws))
+    predicted = np.mean(jax.vmap(energy_distance_stderr)(*draws))
     assert 0.8 < predicted / spread < 1.25
 
 

@@ -53,14 +53,84 @@ def test_float64_matches_the_nuclear_norm_to_rounding(shape):
         np.testing.assert_allclose(value, expected, rtol=1e-9)
 
 
-@pytest.mark.parametrize("shape", SHAPES[:2])
-def test_the_route_for_large_banks_gives_the_same(shape, monkeypatch):
+@pytest.mark.parametrize("shape", SHAPES[:3])
+def test_the_routes_for_large_banks_give_the_same(shape, monkeypatch):
     x, y = banks(*shape)
     expected = frechet_distance(x, y)
     monkeypatch.setattr(frechet, "_VECTORS_UP_TO", 0)
     jax.clear_caches()
-    np.testing.assert_allclose(frechet_distance(x, y), expected, rtol=1e-5)
+    np.testing.assert_allclose(jax.jit(frechet_distance)(x, y), expected, rtol=1e-5)
     jax.clear_caches()
+    monkeypatch.setattr(frechet, "_frechet_distance", None)  # nothing but the host is left
+    value = frechet_distance(jnp.asarray(x), y)
+    assert (value.shape, value.dtype) == ((), jnp.float32)
+    np.testing.assert_allclose(value, expected, rtol=1e-5)
+
+
+def test_large_concrete_banks_go_to_the_host_and_agree_with_a_traced_call(monkeypatch):
+    x, y = (bank.astype(np.float32) for bank in banks(520, 530, 540))
+    traced = jax.jit(frechet_distance)(x, y)
+    value, same = frechet_distance(x, y), frechet_distance(x, x[::-1])
+    np.testing.assert_allclose(traced, value, rtol=1e-4)
+    assert 0 <= same <= 4e-7 * 2 * np.var(x, axis=0, ddof=1).sum()
+    monkeypatch.setattr(frechet, "_frechet_distance", lambda x, y: "by XLA")
+    assert frechet_distance(x, y) == value
+    assert frechet_distance(x[:512], y) == "by XLA"
+    with jax.enable_x64(True):
+        assert frechet_distance(x.astype(np.float64), y.astype(np.float64)) == "by XLA"
+
+
+def degenerate_banks():
+    rng = np.random.default_rng(2)
+    x, y = banks(130, 120, 140)
+    low, narrow = rng.normal(size=(7, 140)), 0.0 * x
+    narrow[:, 0] = x[:, 0]
+    floor = 1e-5 * x
+    floor[:, 0] = 100 * x[:, 0]
+    return {
+        "regular": (x, y),
+        "offset": (x + 1e4, y + 1e4),
+        "near": (x, x + 1e-3 * rng.normal(size=x.shape)),
+        "equal": (x, x[::-1]),
+        "rank 7": (rng.normal(size=(130, 7)) @ low, rng.normal(size=(120, 7)) @ low),
+        "rank 7, equal": (narrow @ rng.normal(size=(140, 140)),) * 2,
+        "few distinct rows": (np.repeat(x[:5], 26, axis=0), y),
+        "one direction": (narrow, y),
+        "one dominant direction": (floor, floor[::-1] + floor),
+        "nothing in common": (x * (np.arange(140) < 70), y * (np.arange(140) >= 70)),
+        "constant": (0 * x + 3, y),
+        "both constant": (0 * x + 3, 0 * y + 3),
+        "steep": (x * 2.0 ** -np.arange(140), y * 2.0 ** -np.arange(140)),
+        "huge": (1e14 * x, 1e14 * y),
+        "tiny": (1e-18 * x, 1e-18 * y),
+    }
+
+
+@pytest.mark.parametrize("name", degenerate_banks())
+def test_the_host_is_within_its_stated_error_of_a_float64_svd(name, monkeypatch):
+    monkeypatch.setattr(frechet, "_VECTORS_UP_TO", 0)
+    x, y = (bank.astype(np.float32) for bank in degenerate_banks()[name])
+    wide = x.astype(np.float64), y.astype(np.float64)
+    a, b = ((bank - bank.mean(0)) / np.sqrt(len(bank) - 1) for bank in wide)
+    trace, gap = (a**2).sum() + (b**2).sum(), wide[0].mean(0) - wide[1].mean(0)
+    nuclear = np.linalg.svd(a @ b.T, compute_uv=False).sum()
+    expected = gap @ gap + max(trace - 2 * nuclear, 0)
+    value = float(frechet_distance(x, y))
+    assert value >= 0
+    assert abs(value - expected) <= 4e-7 * trace + 1e-6 * gap @ gap
+    if name == "regular":  # the roots alone are good to 1e-9 of the nuclear norm
+        roots = frechet._nuclear_norm(b @ a.T, np.inf)
+        assert roots == pytest.approx(nuclear, rel=1e-9)
+
+
+def test_roots_that_would_miss_the_tolerance_are_replaced():
+    """One large singular value and 299 of 0: roots of rounded zeros add up to 1e-7 and more."""
+    rng = np.random.default_rng(3)
+    matrix = np.outer(rng.normal(size=300), rng.normal(size=310))
+    exact = np.linalg.norm(matrix)
+    assert abs(frechet._nuclear_norm(matrix, np.inf) / exact - 1) > 2e-7
+    assert abs(frechet._nuclear_norm(matrix, 1e-7 * exact) / exact - 1) < 1e-12
+    assert frechet._nuclear_norm(np.zeros((3, 4)), 0.0) == 0
 
 
 def exact_moments(rng, n, mean, covariance):

@@ -5,6 +5,8 @@ import json
 import subprocess
 import sys
 
+import pytest
+
 CODE = """
 import json, sys
 import dlmeval.metrics
@@ -19,8 +21,27 @@ def test_import_starts_no_backend_and_loads_no_framework():
     started, loaded = json.loads(run.stdout)
     assert not started
     heavy = {"flax", "torch", "sklearn", "nltk", "transformers", "matplotlib", "mauve", "faiss"}
+    heavy |= {"scipy.stats", "scipy.special", "scipy.linalg", "dcor", "fast_bleu", "hypothesis"}
     assert not heavy & set(loaded)
     assert not {name for name in loaded if name.startswith(("dlmeval.models", "dlmeval.samplers"))}
+
+
+def test_import_adds_little_to_that_of_jax():
+    """CPU seconds of a fresh process, the best of up to five, since the machine may be busy."""
+    code = """
+import time
+import jax
+start = time.process_time()
+import dlmeval.metrics
+print(time.process_time() - start)
+"""
+    for _ in range(5):
+        run = subprocess.run(
+            [sys.executable, "-c", code], capture_output=True, text=True, check=True
+        )
+        if float(run.stdout) <= 0.3:
+            return
+    pytest.fail(f"import dlmeval.metrics took {run.stdout.strip()} CPU seconds after import jax")
 
 
 def test_public_names_exist_and_are_sorted():

@@ -95,6 +95,19 @@ def test_blocks_of_points_change_nothing(monkeypatch):
     np.testing.assert_allclose(whole.inertia, parts.inertia, rtol=1e-5)
 
 
+def test_both_ways_to_sum_a_cluster_agree():
+    """Rows one after the other on processors, a product on accelerators."""
+    from dlmeval.metrics.kmeans import _sums_by_product, _sums_by_row
+
+    rng = np.random.default_rng(6)
+    points = rng.normal(size=(70, 3)).astype(np.float32)
+    labels = rng.integers(0, 6, size=(4, 70)).astype(np.int32)
+    labels[labels == 2] = 1
+    expected = [[points[run == c].sum(0) for c in range(6)] for run in labels]
+    for sums in (_sums_by_row, _sums_by_product):
+        np.testing.assert_allclose(sums(labels, points, k=6), expected, atol=1e-4)
+
+
 def test_an_empty_cluster_takes_the_farthest_points_in_order():
     from dlmeval.metrics.kmeans import _refill
 
@@ -126,10 +139,15 @@ def test_one_cluster_and_one_per_point(k):
 def test_bad_input_is_named():
     points = np.ones((4, 2))
     for k in (0, 5):
-        with pytest.raises(ValueError, match=r"num_clusters must lie in 1\.\.4"):
+        with pytest.raises(ValueError, match=r"num_clusters must be in \[1, 4\]"):
             kmeans(points, k, keys(0))
-    with pytest.raises(ValueError, match="num_restarts and max_iterations"):
+    with pytest.raises(ValueError, match="num_restarts must be at least 1"):
         kmeans(points, 2, keys(0), num_restarts=0)
+    with pytest.raises(ValueError, match="tolerance must be at least 0"):
+        kmeans(points, 2, keys(0), tolerance=-1.0)
+    for untyped in (np.arange(2), jax.random.key(0), keys(0)[:0]):
+        with pytest.raises(ValueError, match="keys must be a 1-D array of typed keys"):
+            kmeans(points, 2, untyped)
     with pytest.raises(ValueError, match="points holds NaN"):
         kmeans(points * np.nan, 2, keys(0))
     with pytest.raises(ValueError, match="points must be 2-D"):

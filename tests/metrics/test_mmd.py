@@ -4,10 +4,15 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 import pytest
-from jax.test_util import check_grads
 from scipy.spatial.distance import cdist, pdist
 
-from dlmeval.metrics import median_squared_distance, mmd, mmd_stderr, pairwise
+from dlmeval.metrics import (
+    bandwidth_ladder,
+    median_squared_distance,
+    mmd,
+    mmd_stderr,
+    pairwise,
+)
 
 N, M, D = 96, 80, 48
 
@@ -115,27 +120,32 @@ def test_row_order_rotation_translation_and_swap_do_not_matter():
     np.testing.assert_allclose(mmd(y, x, bandwidth=20.0), fixed, rtol=1e-4)
 
 
-def test_jit_and_vmap_agree_with_the_plain_call():
+def test_jit_vmap_and_nan():
     x, y = (jnp.asarray(bank[:12], jnp.float32) for bank in banks())
-    expected = mmd(x, y)
-    np.testing.assert_allclose(jax.jit(mmd)(x, y), expected, rtol=1e-5)
-    batch = jax.vmap(mmd)(jnp.stack([x, y]), jnp.stack([y, y]))
-    np.testing.assert_allclose(batch, [expected, 0], rtol=1e-5, atol=1e-6)
+    reference, generated = jnp.stack([x, y, x]), jnp.stack([y, y, y.at[3, 7].set(jnp.nan)])
+    values = jax.jit(jax.vmap(mmd))(reference, generated)
+    np.testing.assert_allclose(values, [oracle(x, y), 0, np.nan], rtol=1e-4, atol=1e-6)
 
 
-def test_nan_inside_jit_comes_out_as_nan():
-    x, y = banks()
-    x[40, 7] = np.nan
-    assert jnp.isnan(jax.jit(mmd)(jnp.asarray(x), jnp.asarray(y)))
+def test_gradients_in_closed_form_and_finite_at_distance_zero():
+    x, y = (bank[:12].astype(np.float32) for bank in banks())
+    s = 20.0
 
+    def kernel(a, b):
+        return np.exp(-cdist(a, b, "sqeuclidean") / (2 * s))
 
-def test_gradients_are_right_and_finite_at_distance_zero():
-    x, y = banks()
-    with jax.enable_x64(True):
-        arguments = jnp.asarray(x[:6, :3]), jnp.asarray(y[:5, :3]), jnp.asarray(2.0)
-        check_grads(lambda x, y, s: mmd(x, y, bandwidth=s), arguments, order=1, modes=["rev"])
-    same = jax.grad(mmd)(jnp.asarray(x[:8]), jnp.asarray(x[:8]))
-    np.testing.assert_allclose(same, np.zeros_like(same), atol=1e-6)
+    def pull(a, b):
+        return np.einsum("ij,ijd->id", kernel(a, b), a[:, None] - b[None]) / s
+
+    def wider(a, b):
+        return np.mean(kernel(a, b) * cdist(a, b, "sqeuclidean")) / (2 * s**2)
+
+    gradients = jax.jit(jax.grad(lambda x, y, s: mmd(x, y, bandwidth=s), argnums=(0, 2)))
+    by_x, by_s = gradients(x, y, s)
+    np.testing.assert_allclose(by_x, 2 / 144 * (pull(x, y) - pull(x, x)), rtol=1e-4, atol=1e-6)
+    expected = wider(x, x) + wider(y, y) - 2 * wider(x, y)
+    np.testing.assert_allclose(by_s, expected, rtol=1e-4, atol=1e-6)
+    np.testing.assert_allclose(gradients(x, x, s)[0], np.zeros_like(x), atol=1e-6)
 
 
 @pytest.mark.parametrize("unbiased", [False, True])
@@ -150,7 +160,62 @@ def test_stderr_is_the_delete_one_jackknife_at_fixed_bandwidth(unbiased):
     np.testing.assert_allclose(value, np.sqrt(total), rtol=1e-4)
 
 
-@pytest.mark.parametrize("bandwidth", [0, -1.0, np.nan, np.inf])
+def test_several_bandwidths_are_the_mean_of_their_kernels():
+    x, y = (bank.astype(np.float32) for bank in banks())
+    bandwidths = [5.0, 20.0, 90.0]
+    value = mmd(x, y, bandwidth=bandwidths, unbiased=True)
+    expected = np.mean([oracle(x, y, s, unbiased=True) for s in bandwidths])
+    np.testing.assert_allclose(value, expected, rtol=1e-4)
+    traced = jax.jit(lambda s: mmd(x, y, bandwidth=s))
+    expected = np.mean([oracle(x, y, s) for s in bandwidths])
+    np.testing.assert_allclose(traced(jnp.asarray(bandwidths)), expected, rtol=1e-4)
+    np.testing.assert_allclose(mmd(x, y, bandwidth=[5.0]), mmd(x, y, bandwidth=5.0), rtol=1e-6)
+
+
+def test_ladder_is_the_reference_median_times_factors():
+    x = banks()[0].astype(np.float32)
+    half = np.median(pdist(x.astype(np.float64), "sqeuclidean")) / 2
+    ladder = bandwidth_ladder(x)
+    np.testing.assert_allclose(ladder, half * np.array([0.25, 0.5, 1, 2, 4]), rtol=1e-6)
+    np.testing.assert_allclose(jax.jit(bandwidth_ladder)(x), ladder, rtol=1e-6)
+    for factors in ((), (1, -1), (1, np.nan), ((1, 2), (3, 4))):
+        with pytest.raises(ValueError, match="factors must be one or more positive numbers"):
+            bandwidth_ladder(x, factors)
+    with pytest.raises(ValueError, match="rows are equal"):
+        bandwidth_ladder(np.ones((5, 3)))
+
+
+def test_root_and_its_delta_method_error():
+    x, y = (bank.astype(np.float32) for bank in banks())
+    value, squared = mmd(x, y, bandwidth=5.0, root=True), mmd(x, y, bandwidth=5.0)
+    np.testing.assert_allclose(value, np.sqrt(squared), rtol=1e-6)
+    error = mmd_stderr(x, y, bandwidth=5.0, root=True)
+    np.testing.assert_allclose(error, mmd_stderr(x, y, bandwidth=5.0) / (2 * value), rtol=1e-5)
+
+
+def test_stderr_of_several_bandwidths_is_the_delete_one_jackknife():
+    x, y = banks()
+    x, y, bandwidths = x[:15, :4], y[:11, :4], (1.0, 8.0)
+    total = 0
+    for n, leave_out in ((15, lambda k: (x[k], y)), (11, lambda k: (x, y[k]))):
+        values = [
+            np.mean([oracle(*leave_out(np.arange(n) != i), s) for s in bandwidths])
+            for i in range(n)
+        ]
+        total += (n - 1) / n * np.sum((values - np.mean(values)) ** 2)
+    value = mmd_stderr(x, y, bandwidth=bandwidths)
+    np.testing.assert_allclose(value, np.sqrt(total), rtol=1e-4)
+
+
+def test_too_many_rows_for_the_exact_median_are_named():
+    bank = jax.ShapeDtypeStruct((100_000, 4), jnp.float32)
+    with pytest.raises(ValueError, match="features has 100000 rows, too many"):
+        jax.eval_shape(median_squared_distance, bank)
+    with pytest.raises(ValueError, match="reference has 100000 rows, too many"):
+        jax.eval_shape(mmd, bank, bank)
+
+
+@pytest.mark.parametrize("bandwidth", [0, -1.0, np.nan, np.inf, [1.0, 0.0]])
 def test_bandwidth_must_be_positive(bandwidth):
     with pytest.raises(ValueError, match="bandwidth must be a positive number"):
         mmd(*banks(), bandwidth=bandwidth)
@@ -158,8 +223,12 @@ def test_bandwidth_must_be_positive(bandwidth):
 
 def test_other_bad_input_is_named():
     x, y = banks()
-    with pytest.raises(ValueError, match="bandwidth must be one number"):
-        mmd(x, y, bandwidth=np.ones(3))
+    with pytest.raises(
+        ValueError, match=r"one number .* or a 1-D list of them, got shape \(2, 2\)"
+    ):
+        mmd(x, y, bandwidth=np.ones((2, 2)))
+    with pytest.raises(ValueError, match=r"bandwidth must be one number .* got shape \(0,\)"):
+        mmd(x, y, bandwidth=[])
     with pytest.raises(ValueError, match="rows are equal; pass bandwidth"):
         mmd(np.ones((5, 3)), y[:, :3])
     with pytest.raises(ValueError, match="reference holds NaN"):

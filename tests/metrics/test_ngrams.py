@@ -65,6 +65,12 @@ def test_jax_arrays_give_the_same():
         np.testing.assert_array_equal(a, b)
 
 
+def test_short_rows_give_empty_counts_and_the_rest_stays():
+    counts = ngram_counts(np.array([[1, 2, 3], [4, 5, 6]]), np.array([2, 0]), order=3)
+    assert [len(field) for field in counts] == [0, 0, 0, 0, 2]
+    assert counts.totals.tolist() == [0, 0]
+
+
 @pytest.mark.parametrize("order", [0, -1, 1.5, True, "2"])
 def test_bad_order_is_named(order):
     with pytest.raises(ValueError, match="order must be an integer >= 1"):

@@ -76,9 +76,9 @@ def test_transform_runs_under_jit_and_vmap():
 
 def test_refusals_name_the_argument():
     x = bank()
-    with pytest.raises(ValueError, match=r"num_components must lie in 1\.\.24"):
+    with pytest.raises(ValueError, match=r"num_components must be in \[1, 24\]"):
         fit_whitening(x)
-    with pytest.raises(ValueError, match=r"num_components must lie in 1\.\.24"):
+    with pytest.raises(ValueError, match=r"num_components must be in \[1, 24\]"):
         fit_whitening(x, 0)
     with pytest.raises(ValueError, match="reference has 10 rows, but num_components=10"):
         fit_whitening(x[:10], 10)

@@ -1,0 +1,1 @@
+"""Metrics measured against known damage of a known language."""
