@@ -21,6 +21,7 @@ from dlmeval.evals import storage
 from dlmeval.evals.calibration.figure import detection_figure
 from dlmeval.evals.calibration.study import SMALL, Settings, run_study
 from dlmeval.evals.calibration.summary import (
+    bias_table,
     metrics_table,
     summarise,
     summary_record,
@@ -58,7 +59,7 @@ def main(argv: Sequence[str]) -> int:
         print("stopped; the same command goes on where it stopped", file=sys.stderr)
         return 130
     summaries = summarise(records)
-    tables = metrics_table(summaries) + "\n" + truth_table(records)
+    tables = "\n".join([metrics_table(summaries), bias_table(summaries), truth_table(records)])
     truths = [{key: record[key] for key in ("ladder", "level", "truth")} for record in records]
     storage.write_json(
         workdir / "calibration.json", {"metrics": summary_record(summaries), "laws": truths}

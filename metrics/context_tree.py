@@ -101,7 +101,8 @@ def code_length(tree: ContextTree, documents: Sequence[bytes]) -> Float[np.ndarr
     """Bits that a frozen context tree needs for each document.
 
     The code is a proper probability over bit strings of each length: the bits' probabilities
-    come from the posterior mixture at the fitted counts, which coding does not update.
+    come from the posterior mixture at the fitted counts, which coding does not update. (With
+    start="skip" it is one given the first `depth` bits, which are not coded.)
     In contexts never seen the probability tends to 1/2; there is no back-off to the parent.
 
     One number a document makes standard errors and the worst documents free: sort by bits a
@@ -200,7 +201,7 @@ def _check_counts(counts: Int[np.ndarray, "contexts 2"]) -> Int[np.ndarray, "con
         raise ValueError(f"counts must have shape (2**depth, 2), got {counts.shape}")
     if not np.issubdtype(counts.dtype, np.integer) or counts.min() < 0:
         raise ValueError(f"counts must be non-negative integers, got dtype {counts.dtype}")
-    return counts
+    return counts.astype(np.int64)  # sums of contexts may not fit the type that their parts do
 
 
 def posterior_levels(

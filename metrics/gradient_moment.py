@@ -41,8 +41,9 @@ def gradient_moment(
     U = (|S|^2 - s) / (B (B - 1)), S = `total`, s = `squared_norm`. It is unbiased, does not
     depend on the order of the batches, and is often negative for banks of one
     law: never clip it. It is worked out as |mean difference|^2 minus the variance of either
-    mean, which loses no digits to cancellation. Runs under `jax.jit`, `jax.vmap` and
-    `jax.grad`. Cost: one pass over both totals, O(one tensor) memory.
+    mean; where the mean gradients are much longer than their scatter the variance has lost
+    digits (1e-4 at 100 times, in float32), and sketches are the better source. Runs under
+    `jax.jit`, `jax.vmap` and `jax.grad`. Cost: one pass over both totals, O(one tensor) memory.
 
     Blind spot: the moment vanishes where the model expects as much surprise as it finds. Samples
     of the reference model itself have a mean gradient of zero whatever they look like, and real
@@ -259,7 +260,11 @@ def _variance(moment, squared_norm, num_batches):
 
 
 def _formed(value, form):
-    return jnp.sign(value) * jnp.sqrt(jnp.abs(value)) if form == "root" else value
+    if form != "root":
+        return value
+    # Two wheres: the square root has no finite derivative at zero.
+    size = jnp.where(value == 0, 1, jnp.abs(value))
+    return jnp.where(value == 0, 0, jnp.sign(value) * jnp.sqrt(size))
 
 
 @jax.jit

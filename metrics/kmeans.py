@@ -109,7 +109,8 @@ def kmeans(
 
 @functools.partial(jax.jit, static_argnames=("num_clusters", "num_restarts", "max_iterations"))
 def _kmeans(points, keys, tolerance, *, num_clusters, num_restarts, max_iterations):
-    points = points - jnp.mean(points, axis=0)
+    mean = jnp.mean(points, axis=0)
+    points = points - mean
     norms = jnp.sum(points**2, axis=1)
     # Seeding shares every product among all runs; iterations share them among the restarts of
     # one key, so that no key waits for another's last restart.
@@ -117,7 +118,8 @@ def _kmeans(points, keys, tolerance, *, num_clusters, num_restarts, max_iteratio
     seeds = _seed(runs.reshape(-1), points, norms, num_clusters)
     seeds = seeds.reshape(*runs.shape, *seeds.shape[1:])
     lloyd = functools.partial(_lloyd, points, norms, tolerance, max_iterations)
-    return KMeans(*lax.map(lloyd, seeds))
+    result = KMeans(*lax.map(lloyd, seeds))
+    return result._replace(centroids=result.centroids + mean)
 
 
 def _lloyd(points, norms, tolerance, max_iterations: int, centroids: Float[Array, "r k d"]):

@@ -209,9 +209,11 @@ def summarise(values: Float[Array, " q"], resolution: Float[Array, ""]) -> Permu
     """
     value, null = values[0], values[1:]
     worse = jnp.sum(null >= value - resolution)
+    p_value = ((worse + 1) / (null.shape[0] + 1)).astype(values.dtype)
     return PermutationTest(
         value=value,
-        p_value=((worse + 1) / (null.shape[0] + 1)).astype(values.dtype),
+        # No comparison with NaN holds, which would count as the most significant result.
+        p_value=jnp.where(jnp.any(jnp.isnan(values)), jnp.nan, p_value),
         null_mean=jnp.mean(null),
         null_sd=jnp.std(null, ddof=1),
         null=null,

@@ -27,10 +27,10 @@ def self_bleu(
 
     Matches `nltk.translate.bleu_score.sentence_bleu` with uniform weights: clipped counts
     against the largest count in any other row, brevity penalty against the closest length of
-    another row, ties to the shorter. Identical rows give 1, an empty row 0, a row that shares
-    no token with the others 0. The bank's Self-BLEU is the mean, its standard error
-    `self_bleu_stderr`. More rows raise the value: compare banks of the same n only. Texts
-    become ids with a tokenizer or with `text_ids`.
+    another row, ties to the shorter. Identical rows of at least `order` tokens give 1, an empty
+    row 0, a row that shares no token with the others 0. The bank's Self-BLEU is the mean, its
+    standard error `self_bleu_stderr`. More rows raise the value: compare banks of the same n
+    only. Texts become ids with a tokenizer or with `text_ids`.
 
     Exact leave-one-out in linear time: the largest count of an n-gram in *other* rows is the
     bank's largest, or the second largest for the one row that owns the largest. Cost: two

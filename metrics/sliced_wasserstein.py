@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import functools
-import operator
 
 import jax
 import jax.numpy as jnp
@@ -13,7 +12,7 @@ from jaxtyping import Array, Float, Int
 
 from .checks import check_banks
 from .pairwise import center, dot, fold_rows
-from .token_rows import AnyArray
+from .token_rows import AnyArray, check_integer
 
 
 def sliced_wasserstein(
@@ -41,7 +40,7 @@ def sliced_wasserstein(
     Args:
       reference: Float[Array, "n d"], n >= 2.
       generated: Float[Array, "m d"], m >= 2.
-      seed: of the directions, >= 0.
+      seed: of the directions, in 0..2^32 - 1.
       num_projections: number of directions, >= 1.
       order: p, 1 or 2.
 
@@ -103,17 +102,12 @@ def sliced_wasserstein_stderr(
 
 
 def _checked_key(seed, num_projections, order, min_projections=1):
-    limits = (("seed", seed, 0), ("num_projections", num_projections, min_projections))
-    for name, value, least in limits:
-        try:
-            good = operator.index(value) >= least
-        except TypeError:
-            good = False
-        if not good:
-            raise ValueError(f"{name} must be an integer of at least {least}, got {value!r}")
+    # Keys are made of 32 bits: larger seeds would repeat the directions of smaller ones.
+    check_integer("seed", seed, 0, 2**32 - 1)
+    check_integer("num_projections", num_projections, min_projections)
     if order not in (1, 2):
         raise ValueError(f"order must be 1 or 2, the p of W_p^p, got {order!r}")
-    return jax.random.key(operator.index(seed))
+    return jax.random.key(np.uint32(seed))
 
 
 def _directions(key, num: int, d: int, dtype) -> Float[Array, "p d"]:

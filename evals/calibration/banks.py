@@ -16,8 +16,9 @@ from jaxtyping import Float, Int
 from ...models import MarkovOracle
 from .. import storage
 from ..features import compute_features
-from .damage import Atoms, Avoiding, Law, Mixture
+from .damage import Avoiding, Law
 from .language import Rows, decode
+from .mixture import Atoms, Mixture
 
 _SHORT = 32  # most tokens of a row in the cheaper of two shapes
 _BATCH, _SMALL_BATCH = 128, 32  # rows a launch: few rows are not filled up to many

@@ -8,20 +8,9 @@ import numpy as np
 from jaxtyping import Int
 
 from ... import samplers
-from .damage import (
-    Atoms,
-    Avoiding,
-    CutShort,
-    Independent,
-    Language,
-    Law,
-    Mixture,
-    Noisy,
-    Phrases,
-    Shuffled,
-    Tempered,
-)
+from .damage import Avoiding, Language, Law, Noisy, Shuffled, Tempered
 from .language import ALPHABET
+from .mixture import Atoms, CutShort, Independent, Mixture, Phrases
 
 _WINDOW = 4
 _TOP_IDS, _PERIOD, _PHRASES = 8, 4, 16

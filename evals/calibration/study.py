@@ -17,10 +17,11 @@ from .. import storage
 from ..errors import InputError
 from ..sources import Sources
 from .banks import Bank, Recipe, component, draw_bank, recipe_of, score_rows, stored_bank
-from .damage import Atoms, Language, Law
+from .damage import Language, Law
 from .ladders import UNITS, Level, ladders, training_rows
 from .language import Rows, full_rows, king_james
 from .measures import MEASURES, Context, usual_measures
+from .mixture import Atoms
 from .truth import Truth, truth
 
 CLEAN = "clean"

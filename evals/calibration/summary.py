@@ -13,6 +13,7 @@ from .power import detectable, null_band, power
 from .study import CLEAN
 
 DIVERGENCES = ("missed", "invented", "variation")
+_ARROWS = {"down": "↓", "up": "↑", None: "="}
 _CLEAR = 2.0  # standard errors by which a mean must fall to count as a step back
 
 Records = Sequence[Mapping[str, Any]]
@@ -161,47 +162,51 @@ def _numbers(record: Mapping[str, Any], size: str, name: str) -> np.ndarray:
 
 
 def metrics_table(summaries: Sequence[Summary]) -> str:
-    """One line a number, in Markdown."""
-    sizes = list(summaries[0].detection)
-    ladders = list(summaries[0].monotone)
-    lines = [
-        "| metric | better | ρ KL(P‖Q) | ρ KL(Q‖P) | ρ TV | monotone | "
-        + " | ".join(f"seen, n={size}" for size in sizes)
-        + " | rewards | "
-        + " | ".join(f"clean, n={size}" for size in summaries[0].clean)
-        + f" | s, n={sizes[-1]} |",
-    ]
-    columns = lines[0].count("|") - 1
-    lines.append("| :--- | :--- |" + " ---: |" * (columns - 2))
-    arrows = {"down": "↓", "up": "↑", None: "="}
+    """One line a number, in Markdown: what it follows, what it sees, what it rewards, its cost."""
+    sizes, ladders = list(summaries[0].detection), list(summaries[0].monotone)
+    heads = ["metric", "better", "ρ KL(P‖Q)", "ρ KL(Q‖P)", "ρ TV", "monotone"]
+    heads += [*(f"seen, n={size}" for size in sizes), "rewards", f"s, n={sizes[-1]}"]
+    rows = []
     for row in summaries:
         seen = [
             sum(found.level is not None for found in row.detection[size].values()) for size in sizes
         ]
         rewards = [n for n in ladders if any(row.detection[size][n].rewarded for size in sizes)]
-        cells = [f"`{row.name}`", arrows[row.direction]]
+        cells = [f"`{row.name}`", _ARROWS[row.direction]]
         cells += [_correlation(row.spearman[d]) for d in DIVERGENCES]
-        cells += [f"{sum(row.monotone.values())}/{len(ladders)}"]
-        cells += [f"{count}/{len(ladders)}" for count in seen]
-        cells += [", ".join(rewards) or "–"]
-        cells += [f"{mean:.3g} ± {deviation:.1g}" for mean, deviation in row.clean.values()]
-        cells += [f"{row.seconds[sizes[-1]]:.2g}"]
-        lines.append("| " + " | ".join(cells) + " |")
-    return "\n".join(lines) + "\n"
+        cells += [f"{count}/{len(ladders)}" for count in (sum(row.monotone.values()), *seen)]
+        rows.append([*cells, ", ".join(rewards) or "–", f"{row.seconds[sizes[-1]]:.2g}"])
+    return _markdown(heads, rows, words=2)
+
+
+def bias_table(summaries: Sequence[Summary]) -> str:
+    """One line a number, in Markdown: mean and deviation of clean banks by size."""
+    heads = ["metric", *(f"n={size}" for size in summaries[0].clean)]
+    rows = [
+        [f"`{row.name}`", *(f"{mean:.3g} ± {sd:.1g}" for mean, sd in row.clean.values())]
+        for row in summaries
+    ]
+    return _markdown(heads, rows)
 
 
 def truth_table(records: Records) -> str:
     """One line a law, in Markdown: what the damage truly is."""
-    lines = [
-        "| damage | level | KL(P‖Q) | KL(Q‖P) | TV | entropy |",
-        "| :--- | ---: | ---: | ---: | ---: | ---: |",
+    heads = ["damage", "level", "KL(P‖Q)", "KL(Q‖P)", "TV", "entropy"]
+    rows = [
+        [
+            record["ladder"],
+            f"{record['level']:.3g}",
+            *(_known(record["truth"][name]) for name in (*DIVERGENCES, "entropy")),
+        ]
+        for record in records
     ]
-    for record in records:
-        known = record["truth"]
-        cells = [record["ladder"], f"{record['level']:.3g}"]
-        cells += [_known(known[name]) for name in (*DIVERGENCES, "entropy")]
-        lines.append("| " + " | ".join(cells) + " |")
-    return "\n".join(lines) + "\n"
+    return _markdown(heads, rows)
+
+
+def _markdown(heads: Sequence[str], rows: Sequence[Sequence[str]], words: int = 1) -> str:
+    """A pipe table; the first `words` columns are words, the rest numbers."""
+    marks = [":---"] * words + ["---:"] * (len(heads) - words)
+    return "".join("| " + " | ".join(cells) + " |\n" for cells in (heads, marks, *rows))
 
 
 def _known(entry: Mapping[str, Any]) -> str:

@@ -15,8 +15,9 @@ from typing import Literal, NamedTuple
 import numpy as np
 from jaxtyping import Float
 
-from .damage import Atoms, Avoiding, CutShort, Language, Law, Mixture, Tempered
+from .damage import Avoiding, Language, Law, Tempered
 from .language import Chain, full_rows
+from .mixture import Atoms, CutShort, Mixture
 
 How = Literal["exact", "sampled", "infinite"]
 

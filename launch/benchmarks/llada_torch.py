@@ -18,7 +18,7 @@ class TorchDecoder:
     """The arithmetic of `models.decoder.Decoder` on the same weights, bidirectional, no padding."""
 
     def __init__(self, config: DecoderConfig, params: dict[str, Any]):
-        def convert(value):
+        def convert(value: Any) -> Any:
             if isinstance(value, dict):
                 return {name: convert(item) for name, item in value.items()}
             return torch.tensor(np.asarray(value))

@@ -9,6 +9,7 @@ import pytest
 from dlmeval.evals.calibration.figure import detection_figure
 from dlmeval.evals.calibration.power import detectable, null_band, power
 from dlmeval.evals.calibration.summary import (
+    bias_table,
     metrics_table,
     summarise,
     summary_record,
@@ -149,6 +150,9 @@ def test_tables_and_figure_hold_every_metric_and_law():
     assert len(lines) == 2 + len(summaries)
     assert len({line.count("|") for line in lines}) == 1
     assert "| cold, copying |" in next(line for line in lines if "gen_ppl" in line)
+    biases = bias_table(summaries).splitlines()
+    assert biases[0] == "| metric | n=128 |"
+    assert "| `mauve` | 1 ± 0.006 |" in biases
     truths = truth_table(records()).splitlines()
     assert len(truths) == 2 + len(records())
     assert "∞" in next(line for line in truths if line.startswith("| cold | 1 |"))

@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 
 from dlmeval.evals import Sources
-from dlmeval.evals.calibration import banks, damage
+from dlmeval.evals.calibration import banks, damage, mixture
 from dlmeval.evals.calibration.ladders import UNITS, ladders
 from dlmeval.evals.calibration.language import ALPHABET, Rows, decode, king_james
 from dlmeval.evals.calibration.measures import MEASURES, Context, directions, usual_measures
@@ -150,9 +150,9 @@ def test_bigram_features_are_linear_in_the_pairs_of_a_row():
 def test_banks_of_mixtures_take_both_pools(language):
     rng = np.random.default_rng(4)
     clean = banks.score_rows(language.draw(200, rng), language.oracle, toy_scorer())
-    one = damage.Atoms(np.zeros((1, 16), np.int32))
+    one = mixture.Atoms(np.zeros((1, 16), np.int32))
     own = banks.score_rows(one.draw(1, rng), language.oracle, toy_scorer())
-    law = damage.Mixture(language, one, 0.3)
+    law = mixture.Mixture(language, one, 0.3)
     recipe = banks.recipe_of(law, own, clean)
     shares = [
         np.mean((banks.draw_bank(recipe, clean, 100, rng).ids == 0).all(axis=1)) for _ in range(50)

@@ -7,7 +7,7 @@ import numpy as np
 import pytest
 
 from dlmeval import samplers
-from dlmeval.evals.calibration import damage
+from dlmeval.evals.calibration import damage, mixture
 from dlmeval.evals.calibration.language import (
     ALPHABET,
     Rows,
@@ -39,24 +39,24 @@ def naive(name, size, **options):
         return draw(counts, size, length=L, num_samples=num, seed=seed)
 
     if name == "phrase_bank":
-        return damage.Phrases(sampler, counts.phrases[:size], L)
+        return mixture.Phrases(sampler, counts.phrases[:size], L)
     if name == "periodic":
-        return damage.Atoms(sampler(1, 0))
-    return damage.Independent(sampler, weights, L, **options)
+        return mixture.Atoms(sampler(1, 0))
+    return mixture.Independent(sampler, weights, L, **options)
 
 
 def laws(lang):
     """Every damage at a middling level, and those whose extreme is another case."""
     bank = draw_chain(lang.chain, 5, L, np.random.default_rng(2)).ids
     parts = {
-        "copies": damage.Atoms(np.concatenate([bank, bank[:2]])),
+        "copies": mixture.Atoms(np.concatenate([bank, bank[:2]])),
         "periodic": naive("periodic", 2),
-        "cut": damage.CutShort(lang, 2),
+        "cut": mixture.CutShort(lang, 2),
         "topk": naive("topk_iid", 2),
         "mirror": naive("mirror", V, mirrored=True),
         "phrases": naive("phrase_bank", 4),
     }
-    found = {f"{k} {s}": damage.Mixture(lang, p, s) for k, p in parts.items() for s in (0.3, 1.0)}
+    found = {f"{k} {s}": mixture.Mixture(lang, p, s) for k, p in parts.items() for s in (0.3, 1.0)}
     found |= {"cold": damage.Tempered(lang, 0.6), "hot": damage.Tempered(lang, 2.0)}
     found |= {"noise": damage.Noisy(lang, 0.2), "all noise": damage.Noisy(lang, 1.0)}
     found |= {"pairs": damage.Shuffled(lang, 2, 0.5), "whole": damage.Shuffled(lang, 4, 1.0)}
@@ -171,7 +171,7 @@ def test_text_goes_through_the_alphabet_and_back():
     [
         (lambda g: damage.Shuffled(g, 3, 0.5), "window=3"),
         (lambda g: damage.Shuffled(g, 1, 0.5), "window=1"),
-        (lambda g: damage.CutShort(g, 4), "shortest=4"),
+        (lambda g: mixture.CutShort(g, 4), "shortest=4"),
         (lambda g: truth(g, g, num=1, rng=np.random.default_rng(0)), "num=1"),
         (lambda g: draw_chain(g.chain, 2, 1, np.random.default_rng(0)), "length=1"),
     ],

@@ -335,3 +335,12 @@ def test_counts_may_be_a_plain_array():
     assert isinstance(counts, ContextCounts)
     left, right = context_tree_from_counts(counts), context_tree_from_counts(counts.full)
     np.testing.assert_array_equal(left.bits, right.bits)
+
+
+def test_narrow_integer_counts_do_not_wrap():
+    counts = count_contexts([b"the cat sat on the mat. " * 20], 8)
+    wide = context_tree_from_counts(np.asarray(counts.full, np.int64))
+    for dtype in (np.int8, np.uint8, np.int32):
+        narrow = context_tree_from_counts(np.asarray(counts.full).astype(dtype))
+        assert narrow.log_evidence == wide.log_evidence < 0
+        np.testing.assert_array_equal(narrow.bits, wide.bits)

@@ -140,3 +140,18 @@ def test_frontier_integral_closed_forms():
         check_grads(integral, inside, order=1, modes=["rev"])
     with pytest.raises(ValueError, match="equal lengths"):
         integral(p, q[:2])
+
+
+def test_frontier_integral_of_close_and_of_far_apart_histograms():
+    rng = np.random.default_rng(0)
+    p = rng.random(200)
+    for gap in (1e-3, 1e-2, 0.15, 0.25, 0.9):
+        q = p * (1 + gap * rng.uniform(-1, 1, 200))
+        a, b = p / p.sum(), q / q.sum()
+        exact = np.sum((a + b) / 2 - a * b * (np.log(a) - np.log(b)) / (a - b))
+        ours = float(frontier_integral_from_histograms(p.astype(np.float32), q.astype(np.float32)))
+        # What is left is the rounding of the histograms themselves to float32.
+        assert ours == pytest.approx(exact, rel=1e-3 if gap < 0.01 else 1e-4)
+    for counts in ([1e-9, 1.0], [1.0, 1e8]):
+        ours = float(frontier_integral_from_histograms(np.array(counts), np.array(counts[::-1])))
+        assert 0.99 < ours <= 1

@@ -371,3 +371,12 @@ def test_bad_shards_are_named(banks):
     ):
         with pytest.raises(ValueError, match=message):
             add_gradient_stats(whole, wrong)
+
+
+def test_root_of_zero_has_a_gradient():
+    p = GradientStats(jnp.array([4.0, 0.0]), 10.0, 2)
+
+    def root(total):
+        return gradient_moment(p._replace(total=total), p, form="root", unbiased=False)
+
+    assert np.isfinite(jax.grad(root)(p.total)).all()

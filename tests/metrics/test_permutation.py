@@ -304,3 +304,12 @@ def test_bad_options_of_the_routes_are_named():
         energy_permutation_test(x * np.nan, y)
     with pytest.raises(ValueError, match="num_permutations must be at least 2"):
         energy_permutation_test(x, y, num_permutations=0)
+
+
+def test_nan_inside_jit_is_no_significant_result():
+    x = np.random.default_rng(0).normal(size=(9, 3)).astype(np.float32)
+    bad = x.copy()
+    bad[4, 1] = np.nan
+    test = jax.jit(lambda a, b: energy_permutation_test(a, b, num_permutations=9))(bad, x)
+    assert np.isnan(test.p_value)
+    assert np.isnan(test.value)

@@ -175,10 +175,10 @@ def test_stderr_predicts_the_spread_over_banks_and_directions(order):
     ("options", "message"),
     [
         ({"order": 3}, "order must be 1 or 2"),
-        ({"num_projections": 0}, "num_projections must be an integer of at least 1, got 0"),
+        ({"num_projections": 0}, "num_projections must be at least 1, got 0"),
         ({"num_projections": 2.5}, "num_projections must be an integer"),
-        ({"seed": -1}, "seed must be an integer of at least 0, got -1"),
-        ({"seed": None}, "seed must be an integer of at least 0, got None"),
+        ({"seed": -1}, "seed must be in"),
+        ({"seed": None}, "seed must be an integer, got None"),
     ],
 )
 def test_bad_options_are_named(options, message):
@@ -194,7 +194,7 @@ def test_bad_banks_are_named():
         sliced_wasserstein(x, np.where(y > 2, np.inf, y))
     with pytest.raises(ValueError, match="at least 3 rows"):
         sliced_wasserstein_stderr(x[:2], y)
-    with pytest.raises(ValueError, match="num_projections must be an integer of at least 2"):
+    with pytest.raises(ValueError, match="num_projections must be at least 2"):
         sliced_wasserstein_stderr(x, y, num_projections=1)
 
 
