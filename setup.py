@@ -20,10 +20,12 @@ TEST = [
     *KJV,
 ]
 PARITY = [
+    "POT>=0.9,<1",
     "dcor>=0.6,<1",
     "faiss-cpu>=1.8,<2",
     "mauve-text==0.4.0",
     "nltk>=3.9,<4",
+    "prdc==0.2",
     "scikit-learn>=1.5,<2",
     "torch==2.13.0",
 ]

@@ -1,10 +1,12 @@
 """Numbers that compare a bank with the reference: features, texts and gradients."""
 
+import functools
 from collections.abc import Callable
 from typing import Any
 
 from .. import metrics
 from .features import DTYPE, POOLING
+from .gradients import BankGradients
 from .score_settings import (
     Coding,
     Estimator,
@@ -94,13 +96,10 @@ def distance_numbers(
 
 
 def gradient_number(
-    real: metrics.GradientStats,
-    generated: metrics.GradientStats,
-    n: int,
-    reference_digest: str,
-    settings: ScoreSettings,
+    real: BankGradients, generated: BankGradients, reference_digest: str, settings: ScoreSettings
 ) -> tuple[str, Score]:
     """The gradient moment from the sums over either bank; unbiased, so their sizes may differ."""
+    n = generated.num_rows
     context = Gradients(
         f"{settings.scorer}@{settings.scorer_digest[:8]}",
         settings.max_tokens,
@@ -109,13 +108,13 @@ def gradient_number(
         n,
         reference_digest[:8],
     )
-    return score_maker(n, n)(
+    return score_maker(min(real.num_rows, n), n)(
         "gradient_moment",
         "squared gradient",
         "down",
         lambda: (
-            metrics.gradient_moment(real, generated),
-            metrics.gradient_moment_stderr(real, generated),
+            metrics.gradient_moment(real.stats, generated.stats),
+            metrics.gradient_moment_stderr(real.stats, generated.stats),
         ),
         signature("gradient_moment", context),
     )
@@ -125,15 +124,11 @@ def _manifold_numbers(
     x: Any, y: Any, settings: ScoreSettings, context: Pair, make: Callable[..., tuple[str, Score]]
 ) -> Numbers:
     k = settings.num_neighbors
-    values: Any = None
-    errors: Any = None
 
-    def one(field: str) -> tuple[Any, Any]:
-        nonlocal values, errors
-        if values is None:
-            values = metrics.precision_recall(x, y, num_neighbors=k)
-            errors = metrics.precision_recall_stderr(x, y, num_neighbors=k)
-        return getattr(values, field), getattr(errors, field)
+    @functools.cache
+    def scores() -> tuple[metrics.ManifoldScores, metrics.ManifoldScores]:
+        values = metrics.precision_recall(x, y, num_neighbors=k)
+        return values, metrics.precision_recall_stderr(x, y, num_neighbors=k)
 
     for field in ("precision", "recall", "density", "coverage"):
         name = f"manifold_{field}"
@@ -141,7 +136,7 @@ def _manifold_numbers(
             name,
             "fraction",
             "up",
-            lambda field=field: one(field),
+            lambda field=field: tuple(getattr(part, field) for part in scores()),
             signature(name, Neighbors(k), context),
         )
 

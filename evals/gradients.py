@@ -1,6 +1,6 @@
 """Gradient sums of a bank under the scorer, the raw material of the gradient moment."""
 
-from typing import Any
+from typing import Any, NamedTuple
 
 import jax
 import numpy as np
@@ -11,9 +11,14 @@ from .score_settings import ScoreSettings
 from .scored import Scored
 
 
-def bank_gradients(
-    bank: Scored, scorer: Any, settings: ScoreSettings
-) -> metrics.GradientStats | None:
+class BankGradients(NamedTuple):
+    """Sums over the mini-batches of a bank, and the rows that went into them."""
+
+    stats: metrics.GradientStats
+    num_rows: int
+
+
+def bank_gradients(bank: Scored, scorer: Any, settings: ScoreSettings) -> BankGradients | None:
     """Sums over a bank's mini-batches, on the host; the targets are those of gen-PPL.
 
     None where the settings ask for none, the scorer has no gradients, or fewer rows than batches
@@ -38,4 +43,4 @@ def bank_gradients(
         batch_size=size,
         sketch=settings.gradient_sketch,
     )
-    return jax.device_get(stats)
+    return BankGradients(jax.device_get(stats), len(rows))

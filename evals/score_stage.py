@@ -2,13 +2,12 @@
 
 import pathlib
 
-from ..metrics import GradientStats
 from .bank import SampleBank, is_complete, read_bank
 from .cell import Cell
 from .errors import InputError
 from .events import EventLog, device_name
 from .features import FeatureKey, Features, cached_features
-from .gradients import bank_gradients
+from .gradients import BankGradients, bank_gradients
 from .plan import Plan
 from .progress import reporting
 from .sample_stage import bank_path
@@ -54,11 +53,11 @@ def run_score_stage(
         folder = workdir / "features"
         return bank, cached_features(folder, bank, scorer, key, batch_size=batch_size)
 
-    gradients: dict[str, GradientStats | None] = {}
+    gradients: dict[str, BankGradients | None] = {}
 
     def gradients_of(
         bank: SampleBank, features: Features, *, keep: bool = False
-    ) -> GradientStats | None:
+    ) -> BankGradients | None:
         if bank.digest in gradients:
             return gradients[bank.digest]
         scorer = sources.scorer(plan.scoring.scorer)
@@ -77,7 +76,7 @@ def run_score_stage(
                 bank, features = featured(cell)
                 other = plan.reference_of(cell)
                 reference = featured(other) if other else None
-                sums = None
+                sums = (None, None)
                 if reference is not None:
                     sums = gradients_of(*reference, keep=True), gradients_of(bank, features)
                 scores = CellScores(

@@ -12,6 +12,7 @@ from .. import metrics
 from .bank import SampleBank
 from .distance_scores import distance_numbers, gradient_number
 from .features import Features
+from .gradients import BankGradients
 from .score_settings import Count, ScoreSettings
 from .scored import MIN_ROWS, Numbers, mean_of_rows, score_maker, usable_rows
 from .scores import Score
@@ -26,7 +27,7 @@ def score_bank(
     settings: ScoreSettings,
     *,
     training: metrics.TrainingIndex | None = None,
-    gradients: tuple[metrics.GradientStats | None, metrics.GradientStats | None] | None = None,
+    gradients: tuple[BankGradients | None, BankGradients | None] = (None, None),
 ) -> dict[str, Score]:
     """All numbers of a bank; distances only where a reference is given.
 
@@ -38,8 +39,8 @@ def score_bank(
         reference: real text to compare with; None leaves the distances out.
         settings: of all metrics.
         training: index of the training text in scorer ids; None leaves copying out.
-        gradients: `bank_gradients` of the reference and of this bank; None, or a None in it,
-            leaves the gradient moment out.
+        gradients: `bank_gradients` of the reference and of this bank; a None leaves the gradient
+            moment out.
 
     Returns:
         {metric: Score}: gen_ppl and its variants, entropies, mauve, energy_distance, mmd,
@@ -55,9 +56,9 @@ def score_bank(
         # A short reference shortens the bank as well: both sides always have the same n.
         paired = usable_rows(bank, features, limit=real.n)
         found |= dict(distance_numbers(real, paired, digest, settings))
-        real_sums, sums = gradients or (None, None)
+        real_sums, sums = gradients
         if real_sums is not None and sums is not None:
-            name, score = gradient_number(real_sums, sums, generated.n, digest, settings)
+            name, score = gradient_number(real_sums, sums, digest, settings)
             found[name] = score
     found |= dict(text_numbers(generated, settings))
     if training is not None:

@@ -14,12 +14,12 @@ def text_numbers(bank: Scored, settings: ScoreSettings) -> Numbers:
     """Perplexities, entropies, Self-BLEU, Distinct-n and repetition of scorer ids."""
     context = _context(bank, settings)
     make = score_maker(bank.n, bank.n)
-    yield from _perplexities(bank, context)
     values: Any = None
     errors: Any = None
     if bank.n >= MIN_ROWS:
         values = metrics.entropies(bank.ids, bank.lengths)
         errors = metrics.entropies_stderr(bank.ids, bank.lengths)
+    yield from _perplexities(bank, values, context)
     for name in ("uni", "pool", "pos", "pos_mm", "joint"):
         yield make(
             f"h_{name}",
@@ -28,6 +28,13 @@ def text_numbers(bank: Scored, settings: ScoreSettings) -> Numbers:
             lambda name=name: (getattr(values, name), getattr(errors, name)),
             signature(f"h_{name}", context),
         )
+    yield make(
+        "h_ceiling",
+        "nats",
+        None,
+        lambda: (metrics.entropy_ceiling(bank.n), None),
+        signature("h_ceiling", context),
+    )
 
     order = settings.bleu_order
     yield make(
@@ -88,7 +95,7 @@ def copying_numbers(
     )
 
 
-def _perplexities(bank: Scored, context: Tokens) -> Numbers:
+def _perplexities(bank: Scored, entropies: Any, context: Tokens) -> Numbers:
     make = score_maker(bank.n, bank.n)
 
     def perplexity(name: str, aggregate: Aggregate) -> tuple[str, Any]:
@@ -112,8 +119,7 @@ def _perplexities(bank: Scored, context: Tokens) -> Numbers:
         "down",
         lambda: (
             metrics.adjusted_perplexity(
-                metrics.generative_perplexity(bank.nll, bank.num_tokens),
-                metrics.entropies(bank.ids, bank.lengths).pos,
+                metrics.generative_perplexity(bank.nll, bank.num_tokens), entropies.pos
             ),
             None,
         ),

@@ -9,6 +9,7 @@ import pytest
 from dlmeval import metrics
 from dlmeval.evals.bank import SampleBank, bank_digest
 from dlmeval.evals.features import Features
+from dlmeval.evals.gradients import BankGradients
 from dlmeval.evals.score_settings import ScoreSettings
 from dlmeval.evals.scored import MIN_ROWS
 from dlmeval.evals.scoring import score_bank
@@ -50,11 +51,12 @@ def make(seed, n=N):
     return bank, features
 
 
-def sums(seed):
+def sums(seed, num_rows=N - 2):
     """Gradient sums of four batches with three parameters, which are their own sketches."""
     rows = np.random.default_rng(seed).normal(size=(4, 3)).astype(np.float32)
     sketches = metrics.SketchedGradients(rows, 0)
-    return metrics.GradientStats(rows.sum(0), np.sum(rows**2), 4, None, sketches)
+    stats = metrics.GradientStats(rows.sum(0), np.sum(rows**2), 4, None, sketches)
+    return BankGradients(stats, num_rows)
 
 
 REFERENCE = make(0)
@@ -96,7 +98,7 @@ def test_distances_take_reference_and_generated_in_this_order(scores):
         "manifold_recall": metrics.precision_recall(x, y).recall,
         "manifold_density": metrics.precision_recall(x, y).density,
         "manifold_coverage": metrics.precision_recall(x, y).coverage,
-        "gradient_moment": metrics.gradient_moment(*EXTRAS["gradients"]),
+        "gradient_moment": metrics.gradient_moment(*(side.stats for side in EXTRAS["gradients"])),
         "mauve": metrics.mauve(x, y, num_clusters=2, seeds=(0, 1)).value,
         "jcd": codes.value,
         "jcd_coverage": codes.coverage,
@@ -104,7 +106,7 @@ def test_distances_take_reference_and_generated_in_this_order(scores):
     }
     for name, value in expected.items():
         assert scores[name].value == pytest.approx(float(value), rel=1e-5), name
-        assert scores[name].n == N
+        assert scores[name].n == (N - 2 if name == "gradient_moment" else N)
 
 
 def test_numbers_of_the_bank_itself(scores):
@@ -113,6 +115,7 @@ def test_numbers_of_the_bank_itself(scores):
     assert scores["nfe_mean"].stderr == pytest.approx(bank.nfe.std(ddof=1) / math.sqrt(N))
     assert scores["launches"].value == 7
     assert scores["acceptance"].value == 1.0
+    assert scores["h_ceiling"].value == pytest.approx(math.log(N))
     assert scores["h_uni"].value == pytest.approx(float(metrics.entropies(features.ids).uni))
 
 
@@ -121,7 +124,7 @@ def test_directions(scores):
     manifold = {f"manifold_{name}" for name in ("precision", "recall", "density", "coverage")}
     assert up == {"mauve", "distinct_3", "acceptance"} | manifold
     open_ = {name for name, score in scores.items() if score.direction is None}
-    entropies = {"h_uni", "h_pool", "h_pos", "h_pos_mm", "h_joint"}
+    entropies = {"h_ceiling", "h_uni", "h_pool", "h_pos", "h_pos_mm", "h_joint"}
     assert open_ == entropies | {"novelty_4", "copied_span", "nfe_mean", "launches"}
 
 
