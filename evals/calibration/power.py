@@ -7,7 +7,7 @@ from collections.abc import Sequence
 import numpy as np
 from jaxtyping import Float
 
-_SEEN = 0.8
+SEEN = 0.8  # power from which a damage counts as seen
 
 
 def null_band(values: Float[np.ndarray, "n"], level: float = 0.95) -> tuple[float, float]:
@@ -59,12 +59,12 @@ def detectable(
         raise ValueError(f"levels has {len(levels)} values, powers {len(powers)}; both need k >= 1")
     if min(levels) <= 0 or any(a >= b for a, b in itertools.pairwise(levels)):
         raise ValueError(f"levels={list(levels)} must rise from above 0")
-    missed = [i for i, value in enumerate(powers) if value < _SEEN]
+    missed = [i for i, value in enumerate(powers) if value < SEEN]
     if not missed:
-        return float(levels[0] * (_SEEN - null_power) / (powers[0] - null_power))
+        return float(levels[0] * (SEEN - null_power) / (powers[0] - null_power))
     last = missed[-1]
     if last == len(levels) - 1:
         return None
-    share = (_SEEN - powers[last]) / (powers[last + 1] - powers[last])
+    share = (SEEN - powers[last]) / (powers[last + 1] - powers[last])
     low, high = math.log(levels[last]), math.log(levels[last + 1])
     return math.exp(low + share * (high - low))

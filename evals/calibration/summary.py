@@ -9,7 +9,7 @@ import numpy as np
 
 from ..ranks import spearman
 from .measures import MEASURES
-from .power import detectable, null_band, power
+from .power import SEEN, detectable, null_band, power
 from .study import CLEAN
 
 DIVERGENCES = ("missed", "invented", "variation")
@@ -90,9 +90,9 @@ def _summary(name, direction, measure_name, clean, damaged) -> Summary:
             return np.abs(values - centre)
         return values if direction == "down" else -values
 
-    centre = float(_numbers(clean, largest, name).mean())
+    centre = _six_digits(_numbers(clean, largest, name).mean())
     laws = [r for r in [clean, *damaged] if len(_numbers(r, largest, name))]
-    means = np.array([_numbers(r, largest, name).mean() for r in laws])
+    means = np.array([_six_digits(_numbers(r, largest, name).mean()) for r in laws])
     worse = turned(means, centre)
 
     def correlations(values: np.ndarray) -> dict[str, float]:
@@ -118,7 +118,8 @@ def _summary(name, direction, measure_name, clean, damaged) -> Summary:
     spread = {}
     for size in sorted(clean["values"], key=int):
         values = _numbers(clean, size, name)
-        spread[size] = float(values.mean()), float(values.std(ddof=1))
+        deviation = float(values.std(ddof=1)) if np.ptp(values) else 0.0
+        spread[size] = float(values.mean()), deviation
     return Summary(
         name=name,
         direction=direction,
@@ -143,7 +144,7 @@ def _detection(name, direction, size, clean, steps) -> Detection:
         powers.append(power(values, band))
         shift = float(values.mean() - baseline.mean())
         better = shift < 0 if direction == "down" else shift > 0
-        rewarded |= direction is not None and powers[-1] >= 0.8 and better and shift != math.inf
+        rewarded |= direction is not None and powers[-1] >= SEEN and better and shift != math.inf
     return Detection(detectable(levels, powers), tuple(powers), bool(rewarded))
 
 
@@ -158,7 +159,13 @@ def _never_falls(draws: Sequence[np.ndarray]) -> bool:
 
 
 def _numbers(record: Mapping[str, Any], size: str, name: str) -> np.ndarray:
-    return np.array([v for v in record["values"][size][name] if v is not None], np.float64)
+    known = [v for v in record["values"][size][name] if v is not None]
+    return np.array([_six_digits(value) for value in known], np.float64)
+
+
+def _six_digits(value: float) -> float:
+    """What float32 holds for sure: its rounding is no difference between laws and no rank."""
+    return float(f"{value:.6g}")
 
 
 def metrics_table(summaries: Sequence[Summary]) -> str:

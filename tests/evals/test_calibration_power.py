@@ -167,3 +167,27 @@ def test_tables_and_figure_hold_every_metric_and_law():
 def test_a_summary_needs_the_clean_law():
     with pytest.raises(ValueError, match="0 clean laws"):
         summarise(records()[1:])
+
+
+def test_rounding_of_a_score_is_neither_damage_nor_a_rank():
+    """A number that never moves, as two versions of the code round it."""
+    rng = np.random.default_rng(0)
+
+    def record(ladder, level, draws):
+        known = {"value": level, "stderr": 0.0, "how": "exact"}
+        values = 0.1083 + rng.choice([0.0, 1e-8], draws)
+        return {
+            "ladder": ladder,
+            "level": level,
+            "truth": dict.fromkeys(("missed", "invented", "variation", "entropy"), known),
+            "values": {"128": {"h_joint": values.tolist()}},
+            "seconds": {"128": {"entropies": 0.1}},
+        }
+
+    damaged = [record("noise", level, 5) for level in (0.1, 0.2, 0.4)]
+    (found,) = summarise([record("clean", 0.0, 39), *damaged])
+    assert found.detection["128"]["noise"].level is None
+    assert found.detection["128"]["noise"].power == (0.0, 0.0, 0.0)
+    assert found.monotone["noise"]
+    assert all(np.isnan(value) for value in found.spearman.values())
+    assert found.clean["128"] == (pytest.approx(0.1083), 0.0)
