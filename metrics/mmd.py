@@ -13,6 +13,7 @@ from jaxtyping import Array, Float
 
 from .checks import check_banks, check_features
 from .pairwise import (
+    Kernel,
     center,
     contrast,
     contrast_stderr,
@@ -79,7 +80,7 @@ def mmd(
     0.2222
     """
     reference, generated = check_banks(reference, generated)
-    bandwidth = _checked_bandwidth(reference, bandwidth)
+    bandwidth = checked_bandwidth(reference, bandwidth)
     return _mmd(reference, generated, bandwidth, unbiased=bool(unbiased), root=bool(root))
 
 
@@ -103,7 +104,7 @@ def mmd_stderr(
     0.3009
     """
     reference, generated = check_banks(reference, generated, min_rows=3)
-    bandwidth = _checked_bandwidth(reference, bandwidth)
+    bandwidth = checked_bandwidth(reference, bandwidth)
     return _mmd_stderr(reference, generated, bandwidth, unbiased=bool(unbiased), root=bool(root))
 
 
@@ -133,7 +134,7 @@ def bandwidth_ladder(
     if multiples.ndim != 1 or not multiples.size or not _positive(multiples):
         raise ValueError(f"factors must be one or more positive numbers, got {factors}")
     reference = check_features("reference", reference)
-    return _checked_bandwidth(reference, None) * jnp.asarray(multiples, reference.dtype)
+    return checked_bandwidth(reference, None) * jnp.asarray(multiples, reference.dtype)
 
 
 def median_squared_distance(features: Float[AnyArray, "n d"]) -> Float[Array, ""]:
@@ -175,7 +176,7 @@ def _positive(values) -> bool:
     return bool(np.all(np.isfinite(values) & (values > 0)))
 
 
-def _checked_bandwidth(reference, bandwidth):
+def checked_bandwidth(reference, bandwidth):
     """Kernel variances as Float["k"], k = 1 for one number or the default."""
     if bandwidth is None:
         _check_pairs("reference", reference)
@@ -196,7 +197,9 @@ def _checked_bandwidth(reference, bandwidth):
     return jnp.atleast_1d(bandwidth)
 
 
-def _gaussian(bandwidths):
+def gaussian_kernel(bandwidths: Float[Array, " k"]) -> Kernel:
+    """The mean of the Gaussian kernels, as a function of squared distances."""
+
     # One term after the other: a block of distances is held once, not once a bandwidth.
     def kernel(squared):
         total = jnp.zeros_like(squared)
@@ -209,7 +212,8 @@ def _gaussian(bandwidths):
 
 @functools.partial(jax.jit, static_argnames=("unbiased", "root"))
 def _mmd(reference, generated, bandwidths, *, unbiased, root):
-    value = -contrast(pair_sums(_gaussian(bandwidths), reference, generated), unbiased=unbiased)
+    sums = pair_sums(gaussian_kernel(bandwidths), reference, generated)
+    value = -contrast(sums, unbiased=unbiased)
     if root:
         return rooted(value)
     return value if unbiased else jnp.maximum(value, 0)
@@ -217,7 +221,7 @@ def _mmd(reference, generated, bandwidths, *, unbiased, root):
 
 @functools.partial(jax.jit, static_argnames=("unbiased", "root"))
 def _mmd_stderr(reference, generated, bandwidths, *, unbiased, root):
-    sums = pair_sums(_gaussian(bandwidths), reference, generated)
+    sums = pair_sums(gaussian_kernel(bandwidths), reference, generated)
     stderr = contrast_stderr(sums, unbiased=unbiased)
     return root_stderr(-contrast(sums, unbiased=unbiased), stderr) if root else stderr
 

@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 
 from dlmeval.metrics import kernel_distance, kernel_distance_stderr, pairwise
-from dlmeval.metrics.kernel_distance import _centred_kernel
+from dlmeval.metrics.kernel_distance import centred_kernel
 
 N, M, D = 96, 80, 48
 
@@ -78,10 +78,10 @@ def test_float64_matches_the_oracle_to_rounding():
 
 
 @pytest.mark.parametrize("degree", [1, 2, 3, 6])
-def test_centred_kernel_is_the_kernel_less_its_values_at_the_centre(degree):
+def testcentred_kernel_is_the_kernel_less_its_values_at_the_centre(degree):
     u, v, inner, c = 0.7, -0.4, 0.3, 1.9
     expected = (c + u + v + inner) ** degree - (c + u) ** degree - (c + v) ** degree + c**degree
-    np.testing.assert_allclose(_centred_kernel(inner, u, v, c, degree), expected, rtol=1e-12)
+    np.testing.assert_allclose(centred_kernel(inner, u, v, c, degree), expected, rtol=1e-12)
 
 
 def test_quadratic_kernel_without_offset_compares_second_moments():

@@ -288,7 +288,7 @@ def test_bad_input_is_named():
 def test_bad_options_of_the_routes_are_named():
     x, y = banks(3)
     for bandwidth in (0.0, [1.0, -1.0], [], np.ones((1, 1)), np.nan):
-        with pytest.raises(ValueError, match="bandwidth must be one or more positive"):
+        with pytest.raises(ValueError, match="bandwidth must be a positive number"):
             mmd_permutation_test(x, y, bandwidth=bandwidth)
     with pytest.raises(ValueError, match="pass bandwidth yourself"):
         mmd_permutation_test(np.ones((N, 3)), y)
