@@ -154,7 +154,7 @@ def test_stderr_predicts_the_spread_and_the_mean_has_no_bias():
 @pytest.mark.parametrize(
     ("options", "message"),
     [
-        ({"degree": 0}, "degree must be an integer"),
+        ({"degree": 0}, "degree must be at least 1, got 0"),
         ({"degree": 2.5}, "degree must be an integer"),
         ({"scale": 0.0}, "scale must be a finite number > 0, got 0.0"),
         ({"scale": np.nan}, "scale must be a finite number"),
