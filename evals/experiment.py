@@ -1,4 +1,7 @@
-"""What an experiment is, and how one is found by name: a module in `evals/experiments/`."""
+"""What an experiment is, and how one is found by name: a module in `evals/experiments/`.
+
+Most are a list of cells, whose banks and scores are made for them. A study makes its own.
+"""
 
 import dataclasses
 import importlib
@@ -36,6 +39,35 @@ class Experiment(Protocol):
     def report(self, workdir: pathlib.Path, *, sources: Sources) -> None:
         """Writes `workdir/report` from the plan, the banks and the scores; samples nothing."""
         ...
+
+
+class Study(Protocol):
+    """An experiment whose banks are no cells: a module with these names in place of those.
+
+    Plan, lock, events, `--stages` and `--dry_run` are shared with other experiments. A stage that
+    was stopped goes on where it was when it is run again.
+    """
+
+    Config: type
+
+    def inputs(self, config: Any, *, sources: Sources) -> Mapping[str, str]:
+        """Digests of all that is read, by name; a workdir keeps to them. Checks every input."""
+        ...
+
+    def description(self, config: Any, *, sources: Sources) -> Sequence[str]:
+        """Lines of a dry run: what is made, the files needed, memory, disk and time."""
+        ...
+
+    def run_stage(
+        self, stage: str, config: Any, workdir: pathlib.Path, *, sources: Sources
+    ) -> tuple[int, str]:
+        """Runs "sample", "score" or "report": how much was made, and the line that says so."""
+        ...
+
+
+def is_study(experiment: Any) -> bool:
+    """Whether a module is a `Study`."""
+    return hasattr(experiment, "run_stage")
 
 
 def option(default: Any, text: str, **metadata: Any) -> Any:

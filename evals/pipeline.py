@@ -9,8 +9,8 @@ from . import storage
 from .errors import InputError
 from .estimate import Estimate, estimate, free_bytes
 from .events import EventLog, device_name
-from .experiment import load_experiment, make_config
-from .plan import PLAN, Plan, check_workdir, make_plan
+from .experiment import is_study, load_experiment, make_config
+from .plan import PLAN, Plan, StudyPlan, check_workdir, make_plan, make_study_plan
 from .sample_stage import environment, run_sample_stage
 from .score_stage import run_score_stage
 from .sources import Sources
@@ -18,6 +18,7 @@ from .sources import Sources
 STAGES = ("sample", "score", "report")
 # Bytes on disk: JSON of a token (its id, its text) and a row's other fields; a row's features.
 _TOKEN_BYTES, _ROW_BYTES, _FEATURE_BYTES = 12, 80, 8192
+_UNWRITTEN = "nothing was written (--dry_run)"
 
 
 def run_experiment(
@@ -35,7 +36,7 @@ def run_experiment(
     banks and scores are the same bytes as without the crash.
 
     Args:
-        name: a module of `evals/experiments`, such as "quickstart".
+        name: a module of `evals/experiments`, such as "quickstart" or "calibration".
         config: its `Config`, or a mapping of fields that differ from the defaults.
         workdir: folder of all results; created.
         stages: some of "sample", "score", "report" (a sequence, or names joined by commas).
@@ -53,7 +54,7 @@ def run_experiment(
     sources = sources or Sources()
     experiment = load_experiment(name)
     settings: Any = make_config(experiment, config)
-    plan = make_plan(name, settings, sources)
+    plan = _plan_of(name, settings, sources)
     check_workdir(workdir, plan)
     try:
         workdir.mkdir(parents=True, exist_ok=True)
@@ -71,18 +72,14 @@ def run_experiment(
         log.write("start", experiment=name, stages=chosen, argv=sys.argv, **environment())
         for stage in chosen:
             with log.span("stage", stage=stage, device=device_name()) as found:
-                if stage == "sample":
-                    sizes = settings.batch_size, settings.shard_size
-                    found["made"] = run_sample_stage(plan, workdir, sources, log, *sizes)
-                elif stage == "score":
-                    found["made"] = run_score_stage(
-                        plan, workdir, sources, log, settings.batch_size
-                    )
+                if isinstance(plan, StudyPlan):
+                    made, line = experiment.run_stage(stage, settings, workdir, sources=sources)
                 else:
-                    experiment.report(workdir, sources=sources)
-                    found["made"] = 1
-            done[stage] = found["made"]
-            print(_stage_line(stage, found["made"], workdir), flush=True)
+                    made = _run_stage(stage, plan, settings, workdir, sources, log)
+                    line = _stage_line(stage, made, workdir)
+                found["made"] = made
+            done[stage] = made
+            print(line, flush=True)
     return done
 
 
@@ -94,9 +91,13 @@ def dry_run(name: str, config: Mapping[str, Any] | Any, workdir: str | pathlib.P
     """
     workdir = pathlib.Path(workdir)
     sources = Sources()
-    settings: Any = make_config(load_experiment(name), config)
-    plan = make_plan(name, settings, sources)
+    experiment = load_experiment(name)
+    settings: Any = make_config(experiment, config)
+    plan = _plan_of(name, settings, sources)
     check_workdir(workdir, plan)
+    if isinstance(plan, StudyPlan):
+        lines = experiment.description(settings, sources=sources)
+        return "\n".join([f"experiment {name} in {workdir}", "", *lines, _UNWRITTEN])
     cost = estimate(plan, sources, settings.batch_size)
     return "\n".join(_description(plan, sources, cost, workdir))
 
@@ -113,6 +114,24 @@ def parse_stages(stages: Sequence[str] | str) -> list[str]:
     if unknown or not names:
         raise InputError(f"--stages={','.join(names)} is unknown; accepted: {','.join(STAGES)}")
     return [stage for stage in STAGES if stage in names]
+
+
+def _plan_of(name: str, settings: Any, sources: Sources) -> Plan | StudyPlan:
+    make = make_study_plan if is_study(load_experiment(name)) else make_plan
+    return make(name, settings, sources)
+
+
+def _run_stage(
+    stage: str, plan: Plan, settings: Any, workdir: pathlib.Path, sources: Sources, log: EventLog
+) -> int:
+    """One stage of an experiment of cells; returns how many banks or reports it made."""
+    if stage == "sample":
+        sizes = settings.batch_size, settings.shard_size
+        return run_sample_stage(plan, workdir, sources, log, *sizes)
+    if stage == "score":
+        return run_score_stage(plan, workdir, sources, log, settings.batch_size)
+    load_experiment(plan.experiment).report(workdir, sources=sources)
+    return 1
 
 
 def _stage_line(stage: str, made: int, workdir: pathlib.Path) -> str:
@@ -141,7 +160,7 @@ def _description(plan: Plan, sources: Sources, cost: Estimate, workdir: pathlib.
         f"memory: about {cost.memory_bytes / 1e9:.1f} GB",
         f"disk: about {disk / 1e6:.0f} MB of {free_bytes(workdir) / 1e6:.0f} MB free",
         f"time: about {cost.seconds / 60:.1f} min on {device_name()}",
-        "nothing was written (--dry_run)",
+        _UNWRITTEN,
     ]
     return lines
 

@@ -70,6 +70,39 @@ class Plan:
         return json.loads(json.dumps(record, allow_nan=False))
 
 
+@dataclasses.dataclass(frozen=True)
+class StudyPlan:
+    """What the workdir of a study is for.
+
+    Attributes:
+        experiment: its name.
+        config: fields of its `Config`.
+        inputs: digests of what it reads, by name.
+        version: of dlmeval.
+    """
+
+    experiment: str
+    config: dict[str, Any]
+    inputs: dict[str, str]
+    version: str = __version__
+
+    def record(self) -> dict[str, Any]:
+        """The JSON form."""
+        return json.loads(json.dumps(dataclasses.asdict(self), allow_nan=False))
+
+
+def make_study_plan(name: str, config: Mapping[str, Any] | Any, sources: Sources) -> StudyPlan:
+    """Digests what a study reads; writes nothing.
+
+    Raises:
+        InputError: unknown experiment or field, or unusable input.
+    """
+    study = load_experiment(name)
+    settings: Any = make_config(study, config)
+    inputs = dict(study.inputs(settings, sources=sources))
+    return StudyPlan(name, dataclasses.asdict(settings), inputs)
+
+
 def make_plan(name: str, config: Mapping[str, Any] | Any, sources: Sources) -> Plan:
     """Lists the cells of an experiment; loads models and corpora to digest them, writes nothing.
 
@@ -105,7 +138,7 @@ def read_plan(workdir: pathlib.Path) -> Plan:
         raise InputError(f"{workdir / PLAN} is not a plan of this version ({error})") from error
 
 
-def check_workdir(workdir: pathlib.Path, plan: Plan) -> None:
+def check_workdir(workdir: pathlib.Path, plan: Plan | StudyPlan) -> None:
     """Refuses a folder that is not this plan's; writes nothing.
 
     Raises:
@@ -133,7 +166,7 @@ def check_workdir(workdir: pathlib.Path, plan: Plan) -> None:
 def plan_differences(
     stored: Mapping[str, Any], planned: Mapping[str, Any], ignored: frozenset[str] = frozenset()
 ) -> list[str]:
-    """Names of what differs between two plan records: flags first, else cell and score fields."""
+    """Names of what differs between two plan records: flags first, else inputs, score and cell."""
     for key in ("experiment", "version"):
         if stored.get(key) != planned[key]:
             return [f"{key} ({stored.get(key)}, now {planned[key]})"]
@@ -145,8 +178,10 @@ def plan_differences(
     ]
     if named:
         return named
-    fields = set(_differing_keys(stored.get("scoring", {}), planned["scoring"]))
-    old, new = stored.get("cells", []), planned["cells"]
+    fields = set()
+    for key in ("inputs", "scoring"):
+        fields.update(_differing_keys(stored.get(key, {}), planned.get(key, {})))
+    old, new = stored.get("cells", []), planned.get("cells", [])
     if len(old) != len(new):
         fields.add(f"number of cells ({len(old)}, now {len(new)})")
     for one, other in zip(old, new):

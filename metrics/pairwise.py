@@ -20,6 +20,8 @@ from jaxtyping import Array, Bool, Float, Int
 BLOCK_ENTRIES = 2**22
 # Up to this width differences are as cheap as a matrix product, and close pairs are common.
 _NARROW = 16
+# Passes over one pair of every row that cost about as much as one matrix product of a block.
+_PASSES = 16
 
 Kernel = Callable[[Float[Array, "..."]], Float[Array, "..."]]
 
@@ -68,9 +70,11 @@ def squared_distances(
     """|x_i - y_j|^2 for all pairs; exactly 0 for equal rows.
 
     |x|^2 + |y|^2 - 2 <x, y> loses its digits where a pair is close against the norms; such
-    pairs are recomputed from the difference, one pair of every row at a time, so the cost
-    grows with the largest number of near-duplicates of a row. Pairs whose norms are negligible
-    against `scale` (a typical squared distance of the problem) are left alone.
+    pairs are recomputed, from the difference, one pair of every row at a time, and by turns with
+    the formula around a row of the mode that has most of them: the cost grows with the largest
+    number of near-duplicates of a row or with the number of modes, whichever is less. Pairs whose
+    norms are negligible against `scale` (a typical squared distance of the problem) are left
+    alone.
 
     >>> x = jnp.asarray([[0.0, 0.0], [3.0, 4.0]])
     >>> squared_distances(x, x, jnp.asarray(25.0)).tolist()
@@ -78,10 +82,9 @@ def squared_distances(
     """
     if x.shape[1] <= _NARROW:
         return jnp.sum((x[:, None, :] - y[None, :, :]) ** 2, axis=-1)
+    squared, close = _by_products(x, y)
     norms = jnp.sum(x * x, axis=1)[:, None] + jnp.sum(y * y, axis=1)[None, :]
-    squared = jnp.maximum(norms - 2 * dot(x, y.T), 0)
-    eps = jnp.finfo(x.dtype).eps
-    close = (squared < 3 * eps**0.5 * norms) & (norms > eps * scale)
+    close &= norms > jnp.finfo(x.dtype).eps * scale
     return _recompute(squared, close, x, y)
 
 
@@ -101,14 +104,43 @@ def _recompute(
 ) -> Float[Array, "n m"]:
     rows = jnp.arange(x.shape[0])
 
-    def body(state):
-        squared, close = state
+    def one_a_row(state):
+        step, squared, close = state
         column = jnp.argmax(close, axis=1)
         exact = jnp.sum((x - y[column]) ** 2, axis=1)
         value = jnp.where(close[rows, column], exact, squared[rows, column])
-        return squared.at[rows, column].set(value), close.at[rows, column].set(False)
+        squared = squared.at[rows, column].set(value)
+        return step + 1, squared, close.at[rows, column].set(False)
 
-    return lax.while_loop(lambda state: jnp.any(state[1]), body, (squared, close))[0]
+    def one_mode(state):
+        # Around the column with the most close pairs the formula has its digits for its mode.
+        squared, close = state
+        pivot = y[jnp.argmax(jnp.sum(close, axis=0))]
+        local, still = _by_products(x - pivot, y - pivot)
+        settled = close & ~still
+        return jnp.where(settled, local, squared), close & ~settled
+
+    def passes(state):
+        def more(state):
+            return (state[0] < _PASSES) & jnp.any(state[2])
+
+        return lax.while_loop(more, one_a_row, (0, *state))[1:]
+
+    # By turns, since neither count is known: near-duplicates of a row, and modes.
+    return lax.while_loop(
+        lambda state: jnp.any(state[1]),
+        lambda state: passes(one_mode(state)),
+        passes((squared, close)),
+    )[0]
+
+
+def _by_products(
+    x: Float[Array, "n d"], y: Float[Array, "m d"]
+) -> tuple[Float[Array, "n m"], Bool[Array, "n m"]]:
+    """Squared distances from one matrix product, and which of them lack digits."""
+    norms = jnp.sum(x * x, axis=1)[:, None] + jnp.sum(y * y, axis=1)[None, :]
+    squared = jnp.maximum(norms - 2 * dot(x, y.T), 0)
+    return squared, squared < 3 * jnp.finfo(x.dtype).eps ** 0.5 * norms
 
 
 def fold_rows(step: Callable, carry, x: Float[Array, "n d"], num_columns: int):

@@ -1,11 +1,19 @@
 """Fixtures shared by all tests."""
 
 import gc
+import importlib.metadata
 import os
 import pathlib
 
-# Small programs are compiled by the thousand here: optimising each costs more than it saves.
-os.environ.setdefault("XLA_FLAGS", "--xla_backend_optimization_level=0")
+# Small programs are compiled by the thousand here: optimising each costs more than it saves, and
+# so does what the other two flags turn off. An unknown flag is fatal, so these are set only for
+# versions of JAX that are known to have them.
+os.environ.setdefault(
+    "XLA_FLAGS",
+    "--xla_backend_optimization_level=0"
+    + " --xla_cpu_use_fusion_emitters=false --xla_cpu_parallel_codegen_split_count=1"
+    * importlib.metadata.version("jax").startswith("0.10."),
+)
 
 import jax
 import pytest

@@ -4,15 +4,16 @@ from .banks import Bank
 from .ladders import UNITS, Level, ladders
 from .measures import MEASURES, Context, Measure
 from .power import detectable, null_band, power
-from .study import SMALL, Settings, run_study
+from .settings import Settings
+from .study import Calibration
 from .summary import Detection, Summary, bias_table, metrics_table, summarise, truth_table
 from .truth import Known, Truth, truth
 
 __all__ = [
     "MEASURES",
-    "SMALL",
     "UNITS",
     "Bank",
+    "Calibration",
     "Context",
     "Detection",
     "Known",
@@ -27,7 +28,6 @@ __all__ = [
     "metrics_table",
     "null_band",
     "power",
-    "run_study",
     "summarise",
     "truth",
     "truth_table",

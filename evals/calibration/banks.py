@@ -23,6 +23,7 @@ from .mixture import Atoms, Mixture
 _SHORT = 32  # most tokens of a row in the cheaper of two shapes
 _BATCH, _SMALL_BATCH = 128, 32  # rows a launch: few rows are not filled up to many
 _PROJECTED = 64
+_BUCKETS = 2048  # of the sketch of a row's gradient: lengths within 3%, where all weights are 9 MB
 
 
 class Bank(NamedTuple):
@@ -35,6 +36,8 @@ class Bank(NamedTuple):
         bigrams: shares of the character pairs of a row, projected at random.
         nll, num_tokens: nats by the network, and how many of its tokens were scored.
         oracle_nll, oracle_tokens: nats by the language, and how many characters were scored.
+        gradients: sketch of the gradient of each row's mean nats, zeros where no token is scored;
+            no columns where nothing asks for them.
     """
 
     ids: Int[np.ndarray, "n t"]
@@ -47,6 +50,7 @@ class Bank(NamedTuple):
     num_tokens: Int[np.ndarray, "n"]
     oracle_nll: Float[np.ndarray, "n"]
     oracle_tokens: Int[np.ndarray, "n"]
+    gradients: Float[np.ndarray, "n g"]
 
     @property
     def documents(self) -> list[bytes]:
@@ -58,8 +62,8 @@ class Bank(NamedTuple):
         return Bank(*(column[index] for column in self))
 
 
-def score_rows(rows: Rows, oracle: MarkovOracle, scorer: Any) -> Bank:
-    """Everything about some rows; the cost is two forwards of the network a row."""
+def score_rows(rows: Rows, oracle: MarkovOracle, scorer: Any, *, gradients: bool = True) -> Bank:
+    """Everything about some rows; a row costs two forwards of the network, and one backward."""
     texts = decode(rows)
     width = rows.ids.shape[1]  # a token is at least one character
     batch = _BATCH if len(texts) >= _BATCH else _SMALL_BATCH
@@ -90,7 +94,21 @@ def score_rows(rows: Rows, oracle: MarkovOracle, scorer: Any) -> Bank:
         num_tokens=found["num_tokens"],
         oracle_nll=oracle_nll,
         oracle_tokens=oracle_tokens,
+        gradients=_row_gradients(tokens, found["lengths"], scorer, _BUCKETS if gradients else 0),
     )
+
+
+def _row_gradients(tokens, lengths, scorer: Any, buckets: int) -> Float[np.ndarray, "n g"]:
+    """One sketch a row, in the cheaper of two shapes; rows of less than two tokens stay zero."""
+    found = np.zeros((len(tokens), buckets), np.float32)
+    short = lengths <= _SHORT
+    for part in (short, ~short) if buckets else ():
+        index = np.flatnonzero(part & (lengths > 1))
+        if len(index):
+            ids = tokens[index, : _SHORT if part is short else None]
+            stats = scorer.gradient_stats(ids, lengths[index], batch_size=1, sketch=buckets)
+            found[index] = stats.sketches.rows
+    return found
 
 
 def projected_bigrams(rows: Rows, num_ids: int) -> Float[np.ndarray, "n k"]:

@@ -17,11 +17,9 @@ class Context(NamedTuple):
 
     Attributes:
         training: `metrics.fit_training_index` of the rows that the copying generator has learnt.
-        scorer: the causal model.
     """
 
     training: Any
-    scorer: Any
 
 
 Compute = Callable[[Bank, Bank, Context], Any]
@@ -33,16 +31,14 @@ class Measure(NamedTuple):
     Attributes:
         compute: (reference, generated, context) -> {name: number}.
         directions: {name: "down" or "up" for better, None where text should match the reference}.
-        usual: whether it is measured unless it is left out; not where it is dear.
     """
 
     compute: Callable[[Bank, Bank, Context], Values]
     directions: dict[str, str | None]
-    usual: bool = True
 
 
-def _one(name: str, direction: str | None, compute: Compute, *, usual: bool = True) -> Measure:
-    return Measure(lambda r, g, c: {name: compute(r, g, c)}, {name: direction}, usual)
+def _one(name: str, direction: str | None, compute: Compute) -> Measure:
+    return Measure(lambda r, g, c: {name: compute(r, g, c)}, {name: direction})
 
 
 def _entropies(_: Bank, bank: Bank, __: Context) -> Values:
@@ -71,12 +67,12 @@ def _novelty(bank: Bank, context: Context) -> Any:
     return np.mean(metrics.ngram_novelty(bank.ids, context.training, bank.lengths, order=_NOVEL))
 
 
-def _gradients(reference: Bank, generated: Bank, context: Context) -> Any:
-    stats = [
-        context.scorer.gradient_stats(bank.tokens, bank.token_lengths, batch_size=8)
+def _gradients(reference: Bank, generated: Bank, _: Context) -> Any:
+    sketches = [
+        metrics.SketchedGradients(bank.gradients[bank.num_tokens > 0])
         for bank in (reference, generated)
     ]
-    return metrics.gradient_moment(*stats)
+    return metrics.gradient_moment_from_sketches(*sketches)
 
 
 def _mauve(reference: Any, generated: Any) -> Any:
@@ -134,13 +130,8 @@ MEASURES: dict[str, Measure] = {
     "sequence_repetition": _one("sequence_repetition", None, lambda r, g, c: _repeats(g)),
     "longest_copied_span": _one("longest_copied_span", None, lambda r, g, c: _copied_span(g, c)),
     "ngram_novelty": _one("ngram_novelty", None, lambda r, g, c: _novelty(g, c)),
-    "gradient_moment": _one("gradient_moment", "down", _gradients, usual=False),
+    "gradient_moment": _one("gradient_moment", "down", _gradients),
 }
-
-
-def usual_measures() -> tuple[str, ...]:
-    """Names of the measures of a plain run."""
-    return tuple(name for name, measure in MEASURES.items() if measure.usual)
 
 
 def directions() -> dict[str, str | None]:

@@ -8,6 +8,7 @@ import numpy as np
 from jaxtyping import Float
 
 SEEN = 0.8  # power from which a damage counts as seen
+LEAST_CLEAN = 39  # draws whose range a further one leaves with probability 0.05
 
 
 def null_band(values: Float[np.ndarray, "n"], level: float = 0.95) -> tuple[float, float]:

@@ -1,13 +1,14 @@
 """Runs the calibration: every metric on draws of every damaged law, one file a law."""
 
 import dataclasses
+import functools
 import math
 import pathlib
 import time
 import warnings
 import zlib
-from collections.abc import Callable, Mapping
-from typing import Any
+from collections.abc import Callable
+from typing import Any, NamedTuple
 
 import jax
 import numpy as np
@@ -19,119 +20,148 @@ from ..sources import Sources
 from .banks import Bank, Recipe, component, draw_bank, recipe_of, score_rows, stored_bank
 from .damage import Language, Law
 from .ladders import UNITS, Level, ladders, training_rows
-from .language import Rows, full_rows, king_james
-from .measures import MEASURES, Context, usual_measures
+from .language import full_rows, king_james
+from .measures import MEASURES, Context
 from .mixture import Atoms
+from .settings import Settings
 from .truth import Truth, truth
 
 CLEAN = "clean"
+REFERENCE = "reference"
+GRADIENTS = "gradient_moment"
+Progress = Callable[[str], None]
 
 
-@dataclasses.dataclass(frozen=True)
-class Settings:
-    """What a study measures.
+class Step(NamedTuple):
+    """One law of the study: its place, its ladder ("clean" for the language) and its level."""
 
-    Attributes:
-        length: characters a row.
-        sizes: rows of a bank; power is measured at each, and the bias of clean draws.
-        draws: damaged banks a level, by size.
-        clean_draws: clean banks, by size; at least 39 where power is measured.
-        bias_sizes: further sizes at which only clean banks are drawn, `bias_draws` each.
-        pool_rows, clean_rows, reference_rows: rows scored of a damaged law, of the language for
-            clean banks, and of the language for reference banks.
-        truth_rows: rows a side where a divergence is sampled.
-        measures: keys of `MEASURES`; None = the usual ones.
-        scorer: the causal model of features and of gen-PPL.
-        seed: of everything.
+    number: int
+    ladder: str
+    level: Level
+
+    @property
+    def file(self) -> str:
+        return f"{self.number:02d}-{self.ladder.replace(' ', '-')}.json"
+
+
+class Calibration:
+    """A calibration in a workdir: `pools/*.safetensors`, `laws/*.json`.
+
+    Both stages make what is not yet there; the same settings give the same numbers.
     """
 
-    length: int = 64
-    sizes: tuple[int, ...] = (128, 1024)
-    draws: tuple[int, ...] = (16, 5)
-    clean_draws: tuple[int, ...] = (39, 39)
-    bias_sizes: tuple[int, ...] = (256, 512)
-    bias_draws: int = 10
-    pool_rows: int = 2048
-    clean_rows: int = 5120
-    reference_rows: int = 2048
-    truth_rows: int = 1000
-    measures: tuple[str, ...] | None = None
-    scorer: str = "embedded:kjv-scorer"
-    seed: int = 0
+    def __init__(self, workdir: pathlib.Path, settings: Settings, sources: Sources):
+        self.settings = settings
+        self.pools = workdir / "pools"
+        self.laws = workdir / "laws"
+        self.scorer = sources.scorer(settings.scorer)
+        oracle, self.documents = king_james(sources)
+        self.language = Language(oracle, settings.length)
 
-    def __post_init__(self):
-        if not len(self.sizes) == len(self.draws) == len(self.clean_draws):
-            raise InputError("sizes, draws and clean_draws must have a value for each size")
-        unknown = sorted(set(self.measures or ()) - set(MEASURES))
-        if unknown:
-            raise InputError(f"measures {unknown} are unknown; accepted: {sorted(MEASURES)}")
+    @functools.cached_property
+    def steps(self) -> list[Step]:
+        """All laws, the language first."""
+        found = [(CLEAN, Level(0.0, self.language))]
+        for name, levels in ladders(self.language, self.documents, seed=self.settings.seed).items():
+            found += [(name, level) for level in levels]
+        return [Step(number, *entry) for number, entry in enumerate(found)]
 
+    @functools.cached_property
+    def drawn_laws(self) -> dict[str, Law]:
+        """The law behind every pool, by the pool's name."""
+        own = {name: law for name, law in map(self._own, self.steps) if law is not None}
+        return {CLEAN: self.language, REFERENCE: self.language} | own
 
-SMALL = Settings(
-    length=16,
-    sizes=(24,),
-    draws=(3,),
-    clean_draws=(39,),
-    bias_sizes=(),
-    pool_rows=32,
-    clean_rows=96,
-    reference_rows=64,
-    truth_rows=50,
-)
+    def num_rows(self, name: str) -> int:
+        """Rows of a pool: all its strings, each once, for a list of strings."""
+        law = self.drawn_laws[name]
+        if isinstance(law, Atoms):
+            return len(law.ids)
+        sizes = {CLEAN: self.settings.clean_rows, REFERENCE: self.settings.reference_rows}
+        return sizes.get(name, self.settings.pool_rows)
 
+    def draws(self, step: Step) -> dict[int, int]:
+        """Banks drawn of a law, by size."""
+        settings = self.settings
+        if step.ladder != CLEAN:
+            return dict(zip(settings.sizes, settings.draws))
+        found = dict.fromkeys(settings.bias_sizes, settings.bias_draws)
+        return found | dict(zip(settings.sizes, settings.clean_draws))
 
-def run_study(
-    workdir: pathlib.Path,
-    settings: Settings,
-    *,
-    sources: Sources | None = None,
-    progress: Callable[[str], None] = print,
-) -> list[dict[str, Any]]:
-    """Measures what is not yet in the workdir; the same settings give the same numbers.
+    def draw(self, progress: Progress) -> int:
+        """Draws and scores the rows of all pools; returns how many pools it made."""
+        missing = [name for name in self.drawn_laws if not self._path(name).exists()]
+        for place, name in enumerate(missing):
+            start = time.perf_counter()
+            self.pool(name)
+            progress(
+                f"pool {place + 1}/{len(missing)} {name}: {self.num_rows(name)} rows, "
+                f"{time.perf_counter() - start:.0f} s"
+            )
+        return len(missing)
 
-    Returns:
-        One record a law, the clean one first: ladder, level, truth, and by size of bank the values
-        of every number at each draw (None where the metric refuses the bank) and the median
-        seconds of every measure.
-
-    Raises:
-        InputError: a workdir of other settings or in use, or the corpus or scorer cannot be loaded.
-    """
-    sources = sources or Sources()
-    workdir.mkdir(parents=True, exist_ok=True)
-    with storage.exclusive(workdir):
-        _claim(workdir, settings)
-        storage.remove_leftovers(workdir)
-        scorer = sources.scorer(settings.scorer)
-        oracle, documents = king_james(sources)
-        language = Language(oracle, settings.length)
-        pools = _Pools(workdir / "pools", language, scorer, settings.seed)
-        clean = pools.bank(CLEAN, language, settings.clean_rows)
+    def measure(self, progress: Progress) -> int:
+        """Scores banks out of the pools; returns how many laws it measured."""
+        missing = [step for step in self.steps if not (self.laws / step.file).exists()]
+        if not missing:
+            return 0
+        self.laws.mkdir(exist_ok=True)
+        learnt = training_rows(self.language, self.settings.seed)
         shared = _Shared(
-            reference=pools.bank("reference", language, settings.reference_rows),
-            clean=clean,
-            context=Context(
-                metrics.fit_training_index(training_rows(language, settings.seed)), scorer
-            ),
+            reference=self.pool(REFERENCE),
+            clean=self.pool(CLEAN),
+            context=Context(metrics.fit_training_index(learnt)),
         )
-        plan = [(CLEAN, Level(0.0, language))]
-        for name, levels in ladders(language, documents, seed=settings.seed).items():
-            plan += [(name, level) for level in levels]
-        records = []
-        for number, (name, level) in enumerate(plan):
-            path = workdir / "laws" / f"{number:02d}-{name.replace(' ', '-')}.json"
-            if not path.exists():
-                path.parent.mkdir(exist_ok=True)
-                start = time.perf_counter()
-                own = pools.component(name, level, settings.pool_rows)
-                record = _measured(name, level, own, shared, language, settings)
-                storage.write_json(path, record)
-                progress(
-                    f"{number + 1}/{len(plan)} {name} {level.size:.3g}: "
-                    f"{time.perf_counter() - start:.0f} s"
-                )
-            records.append(storage.read_json(path))
-    return records
+        for step in missing:
+            start = time.perf_counter()
+            name, law = self._own(step)
+            own = None if law is None else self.pool(name)
+            record = _measured(step, self.draws(step), own, shared, self.language, self.settings)
+            storage.write_json(self.laws / step.file, record)
+            progress(
+                f"law {step.number + 1}/{len(self.steps)} {step.ladder} {step.level.size:.3g}: "
+                f"{time.perf_counter() - start:.0f} s"
+            )
+        return len(missing)
+
+    def records(self) -> list[dict[str, Any]]:
+        """One record a law, the language first.
+
+        Each holds ladder, level, truth, and by size of bank the values of every number at each
+        draw (None where the metric refuses the bank) and the median seconds of every measure.
+
+        Raises:
+            InputError: laws that are not measured yet.
+        """
+        missing = [s.file for s in self.steps if not (self.laws / s.file).exists()]
+        if missing:
+            raise InputError(
+                f"{self.laws} lacks {len(missing)} of {len(self.steps)} laws, {missing[0]} first; "
+                "run --stages=score"
+            )
+        return [storage.read_json(self.laws / step.file) for step in self.steps]
+
+    def pool(self, name: str) -> Bank:
+        """The scored rows of a law, made where they are not stored yet."""
+        return stored_bank(self._path(name), functools.partial(self._scored, name))
+
+    def _scored(self, name: str) -> Bank:
+        law, rng = self.drawn_laws[name], _rng(self.settings.seed, f"pool {name}")
+        atoms = isinstance(law, Atoms)
+        rows = full_rows(law.ids) if atoms else law.draw(self.num_rows(name), rng)
+        gradients = GRADIENTS in self.settings.chosen
+        return score_rows(rows, self.language.oracle, self.scorer, gradients=gradients)
+
+    def _path(self, name: str) -> pathlib.Path:
+        return self.pools / f"{name.replace(' ', '-')}.safetensors"
+
+    def _own(self, step: Step) -> tuple[str, Law | None]:
+        """The pool behind one law, None where the clean one serves; a mixture's levels share it."""
+        law = component(step.level.law)
+        if law is None or law is self.language:
+            return step.ladder, None
+        shared = law is not step.level.law
+        return (step.ladder if shared else f"{step.ladder}-{step.level.size:.4g}"), law
 
 
 @dataclasses.dataclass(frozen=True)
@@ -143,53 +173,21 @@ class _Shared:
     context: Context
 
 
-@dataclasses.dataclass(frozen=True)
-class _Pools:
-    """Pools of scored rows, stored by name."""
-
-    folder: pathlib.Path
-    language: Language
-    scorer: Any
-    seed: int
-
-    def bank(self, name: str, law: Law, num: int) -> Bank:
-        """`num` rows of a law; all its strings, each once, for a list of strings."""
-        rows = full_rows(law.ids) if isinstance(law, Atoms) else law.draw(num, self.rng(name))
-        return self.scored(name, rows)
-
-    def scored(self, name: str, rows: Rows) -> Bank:
-        path = self.folder / f"{name.replace(' ', '-')}.safetensors"
-        return stored_bank(path, lambda: score_rows(rows, self.language.oracle, self.scorer))
-
-    def component(self, name: str, level: Level, num: int) -> Bank | None:
-        """The pool behind one level; levels of a mixture share one."""
-        law = component(level.law)
-        if law is None or law is self.language:
-            return None
-        shared = law is not level.law
-        return self.bank(name if shared else f"{name}-{level.size:.4g}", law, num)
-
-    def rng(self, name: str) -> np.random.Generator:
-        return _rng(self.seed, f"pool {name}")
-
-
 def _measured(
-    name: str,
-    level: Level,
+    step: Step,
+    draws: dict[int, int],
     own: Bank | None,
     shared: _Shared,
     language: Language,
     settings: Settings,
 ) -> dict[str, Any]:
     """The record of one law."""
+    _, name, level = step
     label = f"{name} {level.size:.6g}"
     if name == CLEAN:
         recipe = Recipe(None, False, 0.0, np.arange(len(shared.clean.ids)))
-        draws = dict(zip(settings.sizes, settings.clean_draws))
-        draws |= dict.fromkeys(settings.bias_sizes, settings.bias_draws)
     else:
         recipe = recipe_of(level.law, own, shared.clean)
-        draws = dict(zip(settings.sizes, settings.draws))
     known = truth(
         level.law, language, num=settings.truth_rows, rng=_rng(settings.seed, f"truth {label}")
     )
@@ -197,7 +195,7 @@ def _measured(
     for size in sorted(draws):
         rng = _rng(settings.seed, f"draws {label} {size}")
         values[str(size)], seconds[str(size)] = _drawn(
-            recipe, shared, size, draws[size], settings.measures or usual_measures(), rng
+            recipe, shared, size, draws[size], settings.chosen, rng
         )
     return {
         "ladder": name,
@@ -258,27 +256,6 @@ def _record(known: Truth) -> dict[str, Any]:
         }
         for name, value in known._asdict().items()
     }
-
-
-def _claim(workdir: pathlib.Path, settings: Settings) -> None:
-    """Writes the settings, or checks that the workdir has the same."""
-    record: Mapping[str, Any] = {
-        key: list(value) if isinstance(value, tuple) else value
-        for key, value in dataclasses.asdict(settings).items()
-    }
-    path = workdir / "settings.json"
-    if not path.exists():
-        if any(workdir.iterdir()):
-            raise InputError(f"--workdir={workdir} holds other files; name an empty or new folder")
-        storage.write_json(path, record)
-        return
-    stored = storage.read_json(path)
-    differing = sorted(key for key in record if stored.get(key) != record[key])
-    if differing:
-        raise InputError(
-            f"--workdir={workdir} belongs to a study that differs in {', '.join(differing)}; "
-            "name another folder"
-        )
 
 
 def _rng(seed: int, label: str) -> np.random.Generator:

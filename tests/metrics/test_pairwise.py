@@ -61,6 +61,25 @@ def test_banks_beyond_32_bit_pair_counts_are_no_overflow():
         assert shape.shape == ()
 
 
+def few_modes(rows, modes=3, d=40):
+    """Rows near a few centres far from the mean, a third of them exact copies of their centre."""
+    rng = np.random.default_rng(2)
+    centres = rng.normal(size=(modes, d)) + 10
+    noise = rng.normal(size=(rows, d)) * (np.arange(rows) % 3 != 0)[:, None]
+    return (centres[np.arange(rows) % modes] + 1e-4 * noise).astype(F32)
+
+
+def test_near_duplicates_beyond_one_pass_a_row_keep_their_digits():
+    x, y = jnp.asarray(few_modes(150)), jnp.asarray(few_modes(90))
+    exact = np.sum((np.float64(x)[:, None] - np.float64(y)[None]) ** 2, axis=-1)
+    assert (exact < 1e-5).sum(axis=1).max() > 25  # more than the passes before a mode is centred
+    found = pairwise.squared_distances(x, y, jnp.asarray(1.0))
+    np.testing.assert_allclose(found, exact, rtol=2e-4, atol=1e-12)
+    assert (np.asarray(found)[exact == 0] == 0).all()
+    both = jax.vmap(pairwise.squared_distances, (0, None, None))(jnp.stack([x, x + 1]), y, F32(1))
+    np.testing.assert_allclose(both[0], exact, rtol=2e-4, atol=1e-12)
+
+
 def test_fold_rows_visits_every_row_once_and_drops_padding(monkeypatch):
     x = jnp.arange(22.0).reshape(11, 2)
     seen = []
