@@ -31,7 +31,7 @@ from ..sources import Sources, model_digest
 Config = Settings
 # Bytes on disk of a character and of a row's features; seconds on two cores, as measured.
 _CHARACTER_BYTES, _ROW_BYTES, _GRADIENT_BYTES = 8, 1400, 8192
-_ROW_SECONDS, _GRADIENT_SECONDS, _DRAW_SECONDS = 0.004, 0.04, 0.012
+_ROW_SECONDS, _GRADIENT_SECONDS, _DRAW_SECONDS = 0.004, 0.027, 0.002
 
 
 def inputs(config: Settings, *, sources: Sources) -> Mapping[str, str]:
