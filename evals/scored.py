@@ -76,4 +76,5 @@ def mean_of_rows(values: Float[np.ndarray, "n"]) -> tuple[float, float | None]:
     values = np.asarray(values, np.float64)
     if len(values) < 2:
         return float(values.mean()), None
-    return float(values.mean()), float(values.std(ddof=1) / math.sqrt(len(values)))
+    error = np.std(values - values[0], ddof=1) / math.sqrt(len(values))  # 0 for equal values
+    return float(values.mean()), float(error)

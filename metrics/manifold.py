@@ -132,7 +132,7 @@ def _scores(reference, generated, *, num_neighbors):
 @functools.partial(jax.jit, static_argnames="num_neighbors")
 def _stderrs(reference, generated, *, num_neighbors):
     return _reduce(
-        lambda rows: jnp.std(rows, ddof=1) / rows.shape[0] ** 0.5,
+        lambda rows: jnp.std(rows - rows[0], ddof=1) / rows.shape[0] ** 0.5,
         reference,
         generated,
         num_neighbors,

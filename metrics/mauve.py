@@ -106,7 +106,7 @@ def mauve(
     values = areas(p, q, banks.scale)
     stderr = None
     if len(seeds) > 1:
-        stderr = jnp.std(values, ddof=1) / len(seeds) ** 0.5
+        stderr = jnp.std(values - values[0], ddof=1) / len(seeds) ** 0.5
     return Mauve(
         value=jnp.mean(values),
         stderr=stderr,

@@ -7,7 +7,7 @@ import numpy as np
 from jaxtyping import Float, Int
 
 from .ngrams import check_order
-from .token_rows import AnyArray, check_token_rows
+from .token_rows import AnyArray, check_token_rows, mean_stderr
 from .training_index import TrainingIndex, fit_training_index, narrow, search_rows
 
 
@@ -122,7 +122,7 @@ def longest_copied_span_stderr(
     >>> float(longest_copied_span_stderr(np.array([[2, 3, 4, 5], [2, 3, 0, 1]]), training))
     1.0
     """
-    return _stderr(longest_copied_span(ids, training, lengths, training_lengths))
+    return mean_stderr(longest_copied_span(ids, training, lengths, training_lengths))
 
 
 def ngram_novelty(
@@ -216,7 +216,7 @@ def ngram_novelty_stderr(
     >>> round(float(ngram_novelty_stderr(bank, training, order=2)), 4)
     0.3333
     """
-    return _stderr(ngram_novelty(ids, training, lengths, training_lengths, order=order))
+    return mean_stderr(ngram_novelty(ids, training, lengths, training_lengths, order=order))
 
 
 def memorisation(
@@ -286,15 +286,10 @@ def _as_index(training, training_lengths) -> TrainingIndex:
     return fit_training_index(training, training_lengths)
 
 
-def _stderr(rows: np.ndarray) -> Float[np.ndarray, ""]:
-    if len(rows) < 2:
-        raise ValueError("a standard error needs at least 2 rows, got 1")
-    return np.asarray(rows.std(ddof=1) / math.sqrt(len(rows)))
-
-
 def _z(rows: np.ndarray, null: np.ndarray) -> Float[np.ndarray, ""]:
-    difference = float(rows.mean() - null.mean())
-    error = math.hypot(float(_stderr(rows)), float(_stderr(null)))
+    shift = null[0]  # equal values then have equal means to the last bit
+    difference = float(np.mean(rows - shift) - np.mean(null - shift))
+    error = math.hypot(float(mean_stderr(rows)), float(mean_stderr(null)))
     if error == 0.0:
         return np.asarray(math.copysign(math.inf, difference) if difference else 0.0)
     return np.asarray(difference / error)

@@ -85,10 +85,10 @@ def null_band(
             f"got {size}: pass more rows or a smaller size"
         )
     check_integer("num_draws", num_draws, 2)
-    if not 0 < level < 1:
-        raise ValueError(f"level must lie in (0, 1), got {level}")
+    if not isinstance(level, float | np.floating) or not 0 < level < 1:
+        raise ValueError(f"level must be a number in (0, 1), got {level!r}")
     rng = np.random.default_rng(check_seed(seed))
     splits = (rng.permutation(n)[: 2 * size].astype(np.int32) for _ in range(num_draws))
     values = values_of_splits(statistic, rows, splits, size, 2 * size, compiled=compiled)
     low, high = jnp.quantile(values, jnp.asarray([(1 - level) / 2, (1 + level) / 2], values.dtype))
-    return NullBand(low, high, jnp.mean(values), jnp.std(values, ddof=1), values)
+    return NullBand(low, high, jnp.mean(values), jnp.std(values - values[0], ddof=1), values)

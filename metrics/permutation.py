@@ -215,6 +215,6 @@ def summarise(values: Float[Array, " q"], resolution: Float[Array, ""]) -> Permu
         # No comparison with NaN holds, which would count as the most significant result.
         p_value=jnp.where(jnp.any(jnp.isnan(values)), jnp.nan, p_value),
         null_mean=jnp.mean(null),
-        null_sd=jnp.std(null, ddof=1),
+        null_sd=jnp.std(null - null[0], ddof=1),
         null=null,
     )

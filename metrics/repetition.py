@@ -6,7 +6,7 @@ import numpy as np
 from jaxtyping import Float, Int
 
 from .ngrams import check_order, count_ngrams, ngram_counts
-from .token_rows import AnyArray
+from .token_rows import AnyArray, mean_stderr
 
 
 def sequence_repetition(
@@ -67,10 +67,7 @@ def sequence_repetition_stderr(
     >>> float(sequence_repetition_stderr(ids, order=2))
     0.25
     """
-    rows = sequence_repetition(ids, lengths, order=order)
-    if len(rows) < 2:
-        raise ValueError("a standard error needs at least 2 rows, got 1")
-    return np.asarray(rows.std(ddof=1) / np.sqrt(len(rows)))
+    return mean_stderr(sequence_repetition(ids, lengths, order=order))
 
 
 def diversity(

@@ -116,6 +116,8 @@ def _flat_documents(training_ids, lengths) -> tuple[np.ndarray, np.ndarray]:
         if wrong or not documents:
             found = f"document {wrong[0]} of shape {documents[wrong[0]].shape}" if wrong else "none"
             raise ValueError(f"training_ids must list 1-D documents of token ids, got {found}")
+        # NumPy makes an empty list an array of floats.
+        documents = [d if d.size else d.astype(np.int32) for d in documents]
         flat, _, _, _ = flat_tokens(np.concatenate(documents)[None], None, name="training_ids")
         sizes = np.array([len(document) for document in documents])
         return flat, np.repeat(np.cumsum(sizes), sizes) - np.arange(len(flat))

@@ -79,8 +79,8 @@ def stream_gradients(
             (or, by token, a batch) without targets, a pattern that is no regular expression or
             fits no parameter, a batch whose gradient is not finite.
     """
-    if isinstance(sketch, int):
-        sketch = CountSketch(num_buckets=sketch)
+    if isinstance(sketch, int | np.integer):
+        sketch = CountSketch(num_buckets=int(sketch))
     if not (sketch is None or isinstance(sketch, CountSketch)):
         raise ValueError(f"sketch must be None, a width or a CountSketch, got {sketch!r}")
     weights = _row_weights(np.asarray(targets).sum(axis=1), batch_size, reduction)
@@ -185,7 +185,8 @@ def _choose(params: Any, pattern: str | None) -> _Choice:
 
 def _row_weights(counts: Int[np.ndarray, "n"], batch_size: int, reduction: str):
     """Factors that turn the sums of -log p of a batch's rows into the loss of the batch."""
-    if not isinstance(batch_size, int) or isinstance(batch_size, bool) or batch_size < 1:
+    integer = isinstance(batch_size, int | np.integer) and not isinstance(batch_size, bool)
+    if not integer or batch_size < 1:
         raise ValueError(f"batch_size must be an integer of at least 1, got {batch_size!r}")
     if reduction not in ("sample", "token"):
         raise ValueError(f"reduction must be 'sample' or 'token', got {reduction!r}")

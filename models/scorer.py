@@ -114,6 +114,8 @@ def _targets(ids, lengths, mask) -> Bool[np.ndarray, "n t"]:
     if mask is not None:
         if np.shape(mask) != ids.shape:
             raise ValueError(f"mask has shape {np.shape(mask)}, ids {ids.shape}; they must agree")
+        if np.asarray(mask).dtype.kind not in "biu":
+            raise ValueError(f"mask must hold truth values, got dtype {np.asarray(mask).dtype}")
         targets &= np.asarray(mask, bool)
     return targets
 

@@ -7,6 +7,7 @@ pools and need none of their own.
 """
 
 import pathlib
+from collections.abc import Callable
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -15,6 +16,7 @@ from jaxtyping import Float, Int
 
 from ...models import MarkovOracle
 from .. import storage
+from ..errors import naming
 from ..features import compute_features
 from .damage import Avoiding, Law
 from .language import Rows, decode
@@ -121,13 +123,31 @@ def projected_bigrams(rows: Rows, num_ids: int) -> Float[np.ndarray, "n k"]:
     return total / np.maximum(inside.sum(axis=1), 1)[:, None]
 
 
-def stored_bank(path: pathlib.Path, make: Any) -> Bank:
-    """Reads a pool, or makes and stores it."""
+def stored_bank(path: pathlib.Path, make: Callable[[], Bank]) -> Bank:
+    """Reads a pool, or makes and stores it with the digest of its rows.
+
+    Raises:
+        InputError: a stored pool that is not what was written under that name.
+    """
     if not path.exists():
         path.parent.mkdir(parents=True, exist_ok=True)
-        columns = {k: np.ascontiguousarray(v) for k, v in make()._asdict().items()}
-        storage.write_bytes(path, safetensors.numpy.save(columns))
-    return Bank(**safetensors.numpy.load_file(path))
+        bank = Bank(*(np.ascontiguousarray(column) for column in make()))
+        seal = {"pool": path.stem, "digest": _digest(bank)}
+        storage.write_bytes(path, safetensors.numpy.save(bank._asdict(), seal))
+    with naming(str(path), "delete it, the same command makes it again"):
+        try:
+            with safetensors.safe_open(path, framework="np") as file:
+                bank = Bank(**{name: file.get_tensor(name) for name in Bank._fields})
+                seal = file.metadata()
+        except (safetensors.SafetensorError, TypeError) as error:
+            raise ValueError(f"is no pool: {error}") from error
+        if seal != {"pool": path.stem, "digest": _digest(bank)}:
+            raise ValueError("was changed after it was written")
+    return bank
+
+
+def _digest(bank: Bank) -> str:
+    return storage.sha256_hex(b"".join(column.tobytes() for column in bank))
 
 
 class Recipe(NamedTuple):

@@ -12,7 +12,7 @@ from .damage import Avoiding, Language, Law, Noisy, Shuffled, Tempered
 from .language import ALPHABET
 from .mixture import Atoms, CutShort, Independent, Mixture, Phrases
 
-_WINDOW = 4
+SHUFFLED = 4  # characters of a window
 _TOP_IDS, _PERIOD, _PHRASES = 8, 4, 16
 _COPIED_ROWS = 256
 _SHARES = (0.01, 0.05, 0.2, 1.0)
@@ -30,7 +30,7 @@ UNITS = {
     "cold": "1 − temperature",
     "hot": "temperature − 1",
     "noise": "share of characters replaced",
-    "shuffle": f"share of windows of {_WINDOW} shuffled",
+    "shuffle": f"share of windows of {SHUFFLED} shuffled",
     "dropped": "mass of strings dropped",
     "copying": f"share of rows out of {_COPIED_ROWS} training rows",
     "cut short": "share of rows that end early",
@@ -58,7 +58,7 @@ def ladders(
         "cold": [Level(1 - t, Tempered(language, t)) for t in (0.97, 0.9, 0.75, 0.5)],
         "hot": [Level(t - 1, Tempered(language, t)) for t in (1.03, 1.1, 1.3, 2.0)],
         "noise": [Level(r, Noisy(language, r)) for r in (0.003, 0.015, 0.06, 0.3)],
-        "shuffle": [Level(r, Shuffled(language, _WINDOW, r)) for r in (0.01, 0.05, 0.2, 1.0)],
+        "shuffle": [Level(r, Shuffled(language, SHUFFLED, r)) for r in (0.01, 0.05, 0.2, 1.0)],
         "dropped": [
             Level(1 - law.kept_mass, law)
             for letters in ("q", "z", ":", ":;.j")

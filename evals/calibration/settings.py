@@ -4,8 +4,11 @@ import dataclasses
 
 from ..errors import InputError
 from ..experiment import option
+from .ladders import SHUFFLED
 from .measures import MEASURES
 from .power import LEAST_CLEAN
+
+LONGEST = 1024  # characters a row, since a character can be a token
 
 
 @dataclasses.dataclass(frozen=True)
@@ -38,10 +41,18 @@ class Settings:
                     f"--sizes={self.sizes}"
                 )
         least_of = dict.fromkeys(("bias_draws", "pool_rows", "reference_rows", "clean_rows"), 1)
-        least_of |= {"length": 8, "truth_rows": 2, "seed": 0}
+        least_of |= {"length": 2 * SHUFFLED, "truth_rows": 2, "seed": 0}
         for name, least in least_of.items():
             if getattr(self, name) < least:
                 raise InputError(f"--{name}={getattr(self, name)} must be at least {least}")
+        if self.length % SHUFFLED or self.length > LONGEST:
+            raise InputError(
+                f"--length={self.length} must be a multiple of {SHUFFLED}, the characters that "
+                f"are shuffled together, and at most {LONGEST}"
+            )
+        for name in ("sizes", "bias_sizes"):
+            if len(set(getattr(self, name))) < len(getattr(self, name)):
+                raise InputError(f"--{name}={getattr(self, name)} repeats a size; give each once")
         for name, least in (("sizes", 8), ("bias_sizes", 8), ("draws", 1)):
             if min(getattr(self, name), default=least) < least:
                 raise InputError(f"--{name}={getattr(self, name)} must be at least {least} each")

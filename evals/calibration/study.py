@@ -18,7 +18,7 @@ from .. import storage
 from ..errors import InputError
 from ..sources import Sources
 from .banks import Bank, Recipe, component, draw_bank, recipe_of, score_rows, stored_bank
-from .damage import Language, Law
+from .damage import Avoiding, Language, Law
 from .ladders import UNITS, Level, ladders, training_rows
 from .language import full_rows, king_james
 from .measures import MEASURES, Context
@@ -29,6 +29,7 @@ from .truth import Truth, truth
 CLEAN = "clean"
 REFERENCE = "reference"
 GRADIENTS = "gradient_moment"
+_AGAIN = "delete it and run --stages=score"
 Progress = Callable[[str], None]
 
 
@@ -139,7 +140,41 @@ class Calibration:
                 f"{self.laws} lacks {len(missing)} of {len(self.steps)} laws, {missing[0]} first; "
                 "run --stages=score"
             )
-        return [storage.read_json(self.laws / step.file) for step in self.steps]
+        return [self._record(step) for step in self.steps]
+
+    def _record(self, step: Step) -> dict[str, Any]:
+        path = self.laws / step.file
+        record = storage.read_json(path)
+        sizes = {str(size): count for size, count in self.draws(step).items()}
+        names = {name for m in self.settings.chosen for name in MEASURES[m].directions}
+        try:
+            values = record["values"].items()
+            shapes = {size: {n: len(v) for n, v in found.items()} for size, found in values}
+            law = record["ladder"], record["level"], *record["seconds"], *record["truth"]
+        except (KeyError, TypeError, AttributeError) as error:
+            raise InputError(f"{path} is no law of this study ({error!r}); {_AGAIN}") from error
+        expected = step.ladder, step.level.size, *sorted(sizes), *sorted(Truth._fields)
+        if law != expected or shapes != {s: dict.fromkeys(names, k) for s, k in sizes.items()}:
+            raise InputError(f"{path} is not law {step.number} of this study; {_AGAIN}")
+        return record
+
+    def check(self) -> None:
+        """Refuses pools that are too small for the banks to be drawn from them.
+
+        Raises:
+            InputError: too few clean rows are left where some are dropped.
+        """
+        largest = max(size for step in self.steps for size in self.draws(step))
+        for step in self.steps:
+            if isinstance(step.level.law, Avoiding):
+                kept = step.level.law.kept_mass
+                least = math.ceil((largest + 4 * math.sqrt(largest)) / kept)
+                if self.settings.clean_rows < least:
+                    raise InputError(
+                        f"--clean_rows={self.settings.clean_rows} leaves too few for banks of "
+                        f"{largest} where {1 - kept:.0%} of the language is dropped; give at "
+                        f"least {least}"
+                    )
 
     def pool(self, name: str) -> Bank:
         """The scored rows of a law, made where they are not stored yet."""

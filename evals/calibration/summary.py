@@ -59,21 +59,37 @@ class Summary(NamedTuple):
 
 
 def summarise(records: Records) -> list[Summary]:
-    """Summaries of all numbers that the study measured; sizes from the smallest to the largest.
+    """Summaries of the numbers that the study measured; sizes from the smallest to the largest.
+
+    Those of `refused_numbers` are left out: they have no null band.
 
     Raises:
         ValueError: records without the clean law.
     """
-    clean = [record for record in records if record["ladder"] == CLEAN]
-    if len(clean) != 1:
-        raise ValueError(f"records hold {len(clean)} clean laws; a study has one")
+    clean = _clean(records)
     damaged = [record for record in records if record["ladder"] != CLEAN]
+    left_out = refused_numbers(records)
     found = []
     for measure_name, measure in MEASURES.items():
         for name, direction in measure.directions.items():
-            if name in next(iter(clean[0]["values"].values())):
-                found.append(_summary(name, direction, measure_name, clean[0], damaged))
+            if name in next(iter(clean["values"].values())) and name not in left_out:
+                found.append(_summary(name, direction, measure_name, clean, damaged))
     return found
+
+
+def refused_numbers(records: Records) -> tuple[str, ...]:
+    """Numbers that a metric refused to give of some clean bank."""
+    found: dict[str, None] = {}
+    for values in _clean(records)["values"].values():
+        found |= dict.fromkeys(name for name, draws in values.items() if None in draws)
+    return tuple(found)
+
+
+def _clean(records: Records) -> Mapping[str, Any]:
+    clean = [record for record in records if record["ladder"] == CLEAN]
+    if len(clean) != 1:
+        raise ValueError(f"records hold {len(clean)} clean laws; a study has one")
+    return clean[0]
 
 
 def ladder_names(records: Records) -> list[str]:

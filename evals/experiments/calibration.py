@@ -19,8 +19,10 @@ from ..calibration.figure import detection_figure
 from ..calibration.settings import Settings
 from ..calibration.study import GRADIENTS, Calibration
 from ..calibration.summary import (
+    Records,
     bias_table,
     metrics_table,
+    refused_numbers,
     summarise,
     summary_record,
     truth_table,
@@ -38,12 +40,13 @@ def inputs(config: Settings, *, sources: Sources) -> Mapping[str, str]:
     """Digests of the scorer and of the text that the language is estimated from.
 
     Raises:
-        InputError: a scorer that does not load or has no tokenizer.
+        InputError: a scorer that does not load or has no tokenizer, or too few clean rows.
     """
     with naming(f"--scorer={config.scorer}"):
         scorer = sources.scorer(config.scorer)
     if scorer.tokenizer is None:
         raise InputError(f"--scorer={config.scorer} has no tokenizer.json; add it to the folder")
+    Calibration(pathlib.Path(), config, sources).check()
     return {"scorer": model_digest(scorer.card), "corpus": sources.corpus("kjv:train").digest}
 
 
@@ -87,13 +90,17 @@ def run_stage(
     if stage == "score":
         made = calibration.measure(_say)
         return made, f"score: {made} laws measured" if made else "score: nothing left to do"
-    _report(calibration, workdir / "report")
-    return 1, f"report: {workdir / 'report' / 'tables.md'}"
-
-
-def _report(calibration: Calibration, folder: pathlib.Path) -> None:
     records = calibration.records()
+    _report(records, workdir / "report")
+    refused = refused_numbers(records)
+    note = f" (without {', '.join(refused)}: refused on clean banks)" if refused else ""
+    return 1, f"report: {workdir / 'report' / 'tables.md'}{note}"
+
+
+def _report(records: Records, folder: pathlib.Path) -> None:
     summaries = summarise(records)
+    if not summaries:
+        raise InputError("every metric refused some clean bank; raise --sizes in another workdir")
     tables = "\n".join([metrics_table(summaries), bias_table(summaries), truth_table(records)])
     truths = [{key: record[key] for key in ("ladder", "level", "truth")} for record in records]
     numbers = {"metrics": summary_record(summaries), "laws": truths}

@@ -11,6 +11,7 @@ from dlmeval.evals.calibration.power import detectable, null_band, power
 from dlmeval.evals.calibration.summary import (
     bias_table,
     metrics_table,
+    refused_numbers,
     summarise,
     summary_record,
     truth_table,
@@ -141,6 +142,14 @@ def test_a_bank_that_a_metric_refuses_is_seen():
     found = rows["mauve"].detection["128"]["mirror"]
     assert found.power == (1.0,)
     assert not found.rewarded
+
+
+def test_a_number_refused_on_a_clean_bank_is_left_out():
+    found = records()
+    found[0]["values"]["128"]["mauve"][3] = None
+    assert refused_numbers(found) == ("mauve",)
+    assert [row.name for row in summarise(found)] == ["gen_ppl", "energy_distance"]
+    assert refused_numbers(records()) == ()
 
 
 def test_tables_and_figure_hold_every_metric_and_law():

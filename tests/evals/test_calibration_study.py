@@ -4,6 +4,7 @@ import dataclasses
 import itertools
 import json
 import pathlib
+import shutil
 import subprocess
 import sys
 import types
@@ -20,6 +21,7 @@ from dlmeval.evals.calibration.settings import Settings
 from dlmeval.evals.calibration.study import Calibration
 from dlmeval.evals.calibration.summary import ladder_names, summarise
 from dlmeval.evals.corpora import Corpus
+from dlmeval.evals.errors import InputError
 from dlmeval.metrics import GradientStats, SketchedGradients, fit_training_index
 
 CHEAP = (
@@ -37,7 +39,7 @@ TINY = Settings(
     clean_draws=(39,),
     bias_sizes=(),
     pool_rows=32,
-    clean_rows=96,
+    clean_rows=128,
     reference_rows=64,
     truth_rows=50,
     measures=CHEAP,
@@ -193,7 +195,10 @@ def test_a_workdir_keeps_to_its_settings_and_inputs(finished, sources, tmp_path)
         ({"draws": (0,)}, r"--draws=\(0,\) must be at least 1 each"),
         ({"clean_draws": (38,)}, r"--clean_draws=\(38,\) must be at least 39"),
         ({"bias_sizes": (48,)}, "--pool_rows=32 is less than the 48 rows"),
-        ({"length": 7}, "--length=7 must be at least 8"),
+        ({"length": 4}, "--length=4 must be at least 8"),
+        ({"length": 18}, "--length=18 must be a multiple of 4"),
+        ({"length": 4096}, "at most 1024"),
+        ({"bias_sizes": (24, 24)}, r"--bias_sizes=\(24, 24\) repeats a size"),
         ({"seed": -1}, "--seed=-1 must be at least 0"),
     ],
 )
@@ -211,6 +216,33 @@ def test_flagfiles_describe_a_run_and_write_nothing(name, tmp_path):
     for word in ("45", "model.safetensors", "disk", "time", "nothing was written"):
         assert word in done.stdout
     assert not (tmp_path / "new").exists()
+
+
+def test_clean_rows_must_outlast_what_is_dropped(sources, tmp_path):
+    with pytest.raises(ValueError, match=r"--clean_rows=\d+ leaves too few for banks of 24"):
+        run(tmp_path / "new", sources, dataclasses.replace(TINY, clean_rows=32))
+    assert not (tmp_path / "new").exists()
+
+
+def test_what_was_changed_by_hand_is_named(finished, sources, tmp_path):
+    folder = shutil.copytree(finished[0], tmp_path / "copy")
+    law = folder / "laws" / "03-cold.json"
+    whole, other = law.read_bytes(), (folder / "laws" / "04-cold.json").read_bytes()
+    for text in (b"{}", b"[]", other, whole.replace(b'"24"', b'"25"')):
+        law.write_bytes(text)
+        with pytest.raises(InputError, match=r"03-cold\.json .*"):
+            run(folder, sources, stages="report")
+    law.unlink()
+    pool = folder / "pools" / "clean.safetensors"
+    whole = pool.read_bytes()
+    neighbour = (folder / "pools" / "reference.safetensors").read_bytes()
+    for data in (b"", whole[:-9], whole[:-9] + b"\x01" + whole[-8:], neighbour):
+        pool.write_bytes(data)
+        with pytest.raises(InputError, match=r"clean\.safetensors.*delete it"):
+            run(folder, sources, stages="score")
+    pool.unlink()
+    assert run(folder, sources) == {"sample": 1, "score": 1, "report": 1}
+    assert contents(folder) == contents(finished[0])
 
 
 def test_only_what_is_asked_for_is_computed(sources, tmp_path):

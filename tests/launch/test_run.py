@@ -127,6 +127,8 @@ def test_bad_input_is_one_line_and_writes_nothing(world, sampled):
     bank.write_text(bank.read_text().replace('"nfe": ', '"nfe": 1'))
     half = shutil.copytree(sampled, world / "half")
     shutil.rmtree(next((half / "banks").iterdir()))
+    blocked = shutil.copytree(sampled, world / "blocked")
+    (blocked / "features").write_text("mine")
     new = f"--workdir={world / 'new'}"
     good = [*base(world), new]
     cases = {
@@ -160,6 +162,7 @@ def test_bad_input_is_one_line_and_writes_nothing(world, sampled):
             "--num_steps (4, now 8)",
         ),
         "edited bank": ([*base(world), f"--workdir={edited}"], bank.name),
+        "in the way": ([*base(world), f"--workdir={blocked}", "--stages=score"], "move it away"),
         "missing bank": ([*base(world), f"--workdir={half}", "--stages=score"], "--stages=sample"),
     }
     before = snapshot(world)

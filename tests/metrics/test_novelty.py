@@ -175,6 +175,17 @@ def test_memorisation_tells_copies_from_fresh_text():
     assert float(part.copied_span_z) > 3
 
 
+def test_equal_rows_have_no_error_and_equal_means_no_distance():
+    row = np.array([[*range(9), 99]])  # novelty 0.1, which no float holds
+    index = fit_training_index(row[:, :9])
+    for n, m in ((100, 1000), (300, 700), (3, 7)):
+        found = memorisation(row.repeat(n, 0), row.repeat(m, 0), index, order=1)
+        assert found.novelty_z == found.copied_span_z == 0
+        assert ngram_novelty_stderr(row.repeat(n, 0), index, order=1) == 0
+    other = np.array([[*range(8), 98, 99]]).repeat(11, 0)
+    assert memorisation(row.repeat(100, 0), other, index, order=1).novelty_z == np.inf
+
+
 def test_memorisation_without_variance_has_limits():
     training = np.arange(40).reshape(2, 20)
     index = fit_training_index(training)
@@ -216,6 +227,11 @@ def test_tracing_is_refused():
     for function in (fit_training_index, lambda ids: longest_copied_span(ids, index)):
         with pytest.raises(ValueError, match=r"outside jax\.jit"):
             jax.jit(function)(jnp.zeros((2, 3), jnp.int32))
+
+
+def test_an_empty_document_of_a_list_is_no_array_of_floats():
+    for documents in ([[], [1, 2]], [[1, 2], []]):
+        assert fit_training_index(documents).tokens.tolist() == [1, 2]
 
 
 def test_a_list_of_documents_makes_the_index_of_the_padded_array():

@@ -88,7 +88,8 @@ def test_trees_and_identical_rows():
         ({"size": 5}, r"size must lie in 1\.\.4, half of the 9 rows.*got 5"),
         ({"size": 0}, "size must lie in"),
         ({"num_draws": 1}, "num_draws must be at least 2"),
-        ({"level": 1.0}, "level must lie in"),
+        ({"level": 1.0}, r"level must be a number in \(0, 1\), got 1\.0"),
+        ({"level": "a"}, r"level must be a number in \(0, 1\), got 'a'"),
         ({"seed": -1}, "seed must be at least 0"),
     ],
 )

@@ -307,6 +307,13 @@ def test_shuffled_scripture_differs_and_scripture_does_not():
     np.testing.assert_allclose(sketched, values[1], rtol=0.03)
 
 
+def test_options_may_be_numpy_integers(llama):
+    scorer, ids, lengths = llama
+    plain = scorer.gradient_stats(ids, lengths, batch_size=2, sketch=64)
+    numpy = scorer.gradient_stats(ids, lengths, batch_size=np.int64(2), sketch=np.int64(64))
+    np.testing.assert_array_equal(plain.sketches.rows, numpy.sketches.rows)
+
+
 @pytest.mark.parametrize(
     ("options", "message"),
     [
@@ -321,6 +328,7 @@ def test_shuffled_scripture_differs_and_scripture_does_not():
         ({"mask": np.zeros((4, 9), bool)}, r"4 rows have no target .*first: row 0"),
         ({"mask": np.zeros((4, 9), bool), "reduction": "token"}, "batch from row 0 has no target"),
         ({"mask": np.zeros((4, 8), bool)}, "mask has shape"),
+        ({"mask": np.full((4, 9), 0.5)}, "mask must hold truth values, got dtype float64"),
     ],
 )
 def test_bad_options_are_named(llama, options, message):
