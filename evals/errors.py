@@ -32,6 +32,26 @@ def naming(subject: str, remedy: str = "") -> Iterator[None]:
         raise InputError(f"{subject}: {one_line(error)}{hint}") from error
 
 
+@contextlib.contextmanager
+def usable_files() -> Iterator[None]:
+    """Turns what a person finds in the way of a run's files into an `InputError` that names it."""
+    try:
+        yield
+    except InputError:
+        raise
+    except (
+        FileExistsError,
+        FileNotFoundError,
+        IsADirectoryError,
+        NotADirectoryError,
+        PermissionError,
+    ) as error:
+        raise InputError(
+            f"{error.filename}: {error.strerror}; move it away, change its rights or name another "
+            "--workdir"
+        ) from error
+
+
 def one_line(error: BaseException) -> str:
     """The message of an error on a single line."""
     return " ".join(str(error).split()) or type(error).__name__

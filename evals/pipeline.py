@@ -1,12 +1,13 @@
 """Runs an experiment: plan, then the stages sample, score and report, each one resumable."""
 
+import contextlib
 import pathlib
 import sys
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
 from . import storage
-from .errors import InputError
+from .errors import InputError, usable_files
 from .estimate import Estimate, estimate, free_bytes
 from .events import EventLog, device_name
 from .experiment import is_study, load_experiment, make_config
@@ -56,14 +57,8 @@ def run_experiment(
     settings: Any = make_config(experiment, config)
     plan = _plan_of(name, settings, sources)
     check_workdir(workdir, plan)
-    try:
-        workdir.mkdir(parents=True, exist_ok=True)
-    except (FileExistsError, NotADirectoryError, PermissionError) as error:
-        raise InputError(
-            f"--workdir={workdir} cannot be made a folder ({error.strerror})"
-        ) from error
     done = {}
-    with storage.exclusive(workdir):
+    with usable_files(), _held(workdir):
         check_workdir(workdir, plan)
         storage.remove_leftovers(workdir)
         if not (workdir / PLAN).exists():
@@ -81,6 +76,14 @@ def run_experiment(
             done[stage] = made
             print(line, flush=True)
     return done
+
+
+@contextlib.contextmanager
+def _held(workdir: pathlib.Path) -> Iterator[None]:
+    """Makes the folder and holds it for this process."""
+    workdir.mkdir(parents=True, exist_ok=True)
+    with storage.exclusive(workdir):
+        yield
 
 
 def dry_run(name: str, config: Mapping[str, Any] | Any, workdir: str | pathlib.Path) -> str:

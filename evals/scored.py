@@ -1,12 +1,12 @@
 """The rows of a bank that count, and how a number of them becomes a `Score`."""
 
-import math
 from collections.abc import Callable, Iterator
 from typing import Any, NamedTuple
 
 import numpy as np
 from jaxtyping import Float, Int
 
+from ..metrics.spread import mean_stderr
 from .bank import SampleBank
 from .errors import one_line
 from .features import Features
@@ -76,5 +76,4 @@ def mean_of_rows(values: Float[np.ndarray, "n"]) -> tuple[float, float | None]:
     values = np.asarray(values, np.float64)
     if len(values) < 2:
         return float(values.mean()), None
-    error = np.std(values - values[0], ddof=1) / math.sqrt(len(values))  # 0 for equal values
-    return float(values.mean()), float(error)
+    return float(values.mean()), float(mean_stderr(values))

@@ -30,15 +30,6 @@ _CACHE = flags.DEFINE_string(
     "compilation_cache", None, "Folder that keeps compiled programs between runs; none by default."
 )
 
-# What a person finds in the way of a file or folder, in --workdir most of all.
-_IN_THE_WAY = (
-    FileExistsError,
-    FileNotFoundError,
-    IsADirectoryError,
-    NotADirectoryError,
-    PermissionError,
-)
-
 
 class _TupleParser(flags.ArgumentParser):
     """Values joined by commas, each of one type."""
@@ -72,11 +63,6 @@ def main(argv: Sequence[str]) -> int:
     except InputError as error:
         return _refuse(one_line(error))
     except OSError as error:
-        if isinstance(error, _IN_THE_WAY) and error.filename:
-            return _refuse(
-                f"{error.filename}: {error.strerror}; move it away, change its rights or name"
-                " another --workdir"
-            )
         if not disk_full(error):
             raise
         where = f" while writing {error.filename}" if error.filename else ""

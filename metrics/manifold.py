@@ -13,6 +13,7 @@ from jaxtyping import Array, Bool, Float, Int
 
 from .checks import check_banks
 from .pairwise import center, fold_distances
+from .spread import mean_stderr
 from .token_rows import AnyArray
 
 # Squared distances this many units of rounding above a radius count as equal to it.
@@ -131,12 +132,7 @@ def _scores(reference, generated, *, num_neighbors):
 
 @functools.partial(jax.jit, static_argnames="num_neighbors")
 def _stderrs(reference, generated, *, num_neighbors):
-    return _reduce(
-        lambda rows: jnp.std(rows - rows[0], ddof=1) / rows.shape[0] ** 0.5,
-        reference,
-        generated,
-        num_neighbors,
-    )
+    return _reduce(mean_stderr, reference, generated, num_neighbors)
 
 
 def _reduce(statistic, reference, generated, k: int) -> ManifoldScores:

@@ -15,6 +15,7 @@ from .checks import check_banks
 from .frontier import NUM_POINTS, areas, frontier, frontier_integral
 from .kmeans import kmeans
 from .pairwise import dot
+from .spread import mean_stderr
 from .token_rows import AnyArray, check_integer, is_traced
 
 # Clustering runs at widths that are multiples of this, so that few shapes are compiled.
@@ -106,7 +107,7 @@ def mauve(
     values = areas(p, q, banks.scale)
     stderr = None
     if len(seeds) > 1:
-        stderr = jnp.std(values - values[0], ddof=1) / len(seeds) ** 0.5
+        stderr = mean_stderr(values)
     return Mauve(
         value=jnp.mean(values),
         stderr=stderr,

@@ -7,7 +7,8 @@ import numpy as np
 from jaxtyping import Float, Int
 
 from .ngrams import check_order
-from .token_rows import AnyArray, check_token_rows, mean_stderr
+from .spread import mean_stderr
+from .token_rows import AnyArray, check_token_rows
 from .training_index import TrainingIndex, fit_training_index, narrow, search_rows
 
 
@@ -122,7 +123,7 @@ def longest_copied_span_stderr(
     >>> float(longest_copied_span_stderr(np.array([[2, 3, 4, 5], [2, 3, 0, 1]]), training))
     1.0
     """
-    return mean_stderr(longest_copied_span(ids, training, lengths, training_lengths))
+    return np.asarray(mean_stderr(longest_copied_span(ids, training, lengths, training_lengths)))
 
 
 def ngram_novelty(
@@ -216,7 +217,8 @@ def ngram_novelty_stderr(
     >>> round(float(ngram_novelty_stderr(bank, training, order=2)), 4)
     0.3333
     """
-    return mean_stderr(ngram_novelty(ids, training, lengths, training_lengths, order=order))
+    rows = ngram_novelty(ids, training, lengths, training_lengths, order=order)
+    return np.asarray(mean_stderr(rows))
 
 
 def memorisation(

@@ -9,6 +9,7 @@ import numpy as np
 from jaxtyping import Array, Float
 
 from .permutation import Statistic, check_seed, count_rows, values_of_splits
+from .spread import deviation
 from .token_rows import check_integer
 
 
@@ -91,4 +92,4 @@ def null_band(
     splits = (rng.permutation(n)[: 2 * size].astype(np.int32) for _ in range(num_draws))
     values = values_of_splits(statistic, rows, splits, size, 2 * size, compiled=compiled)
     low, high = jnp.quantile(values, jnp.asarray([(1 - level) / 2, (1 + level) / 2], values.dtype))
-    return NullBand(low, high, jnp.mean(values), jnp.std(values - values[0], ddof=1), values)
+    return NullBand(low, high, jnp.mean(values), deviation(values), values)

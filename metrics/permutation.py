@@ -13,6 +13,7 @@ import numpy as np
 from jax import lax
 from jaxtyping import Array, Float, Int
 
+from .spread import deviation
 from .token_rows import check_integer, is_traced
 
 Statistic = Callable[[Any, Any], Any]
@@ -215,6 +216,6 @@ def summarise(values: Float[Array, " q"], resolution: Float[Array, ""]) -> Permu
         # No comparison with NaN holds, which would count as the most significant result.
         p_value=jnp.where(jnp.any(jnp.isnan(values)), jnp.nan, p_value),
         null_mean=jnp.mean(null),
-        null_sd=jnp.std(null - null[0], ddof=1),
+        null_sd=deviation(null),
         null=null,
     )

@@ -6,7 +6,8 @@ import numpy as np
 from jaxtyping import Float, Int
 
 from .ngrams import check_order, count_ngrams, ngram_counts
-from .token_rows import AnyArray, mean_stderr
+from .spread import mean_stderr
+from .token_rows import AnyArray
 
 
 def sequence_repetition(
@@ -67,7 +68,7 @@ def sequence_repetition_stderr(
     >>> float(sequence_repetition_stderr(ids, order=2))
     0.25
     """
-    return mean_stderr(sequence_repetition(ids, lengths, order=order))
+    return np.asarray(mean_stderr(sequence_repetition(ids, lengths, order=order)))
 
 
 def diversity(

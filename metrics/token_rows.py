@@ -5,7 +5,7 @@ from typing import NamedTuple
 import jax
 import numpy as np
 from jax.core import Tracer
-from jaxtyping import Bool, Float, Int
+from jaxtyping import Bool, Int
 
 AnyArray = jax.Array | np.ndarray
 INT32 = np.iinfo(np.int32)
@@ -154,18 +154,6 @@ def valid_positions(lengths: Int[AnyArray, " n"], t: int) -> Bool[AnyArray, "n t
     [[1, 1, 0], [0, 0, 0]]
     """
     return np.arange(t, dtype=np.int32) < lengths[:, None]
-
-
-def mean_stderr(values: Float[np.ndarray, " n"]) -> Float[np.ndarray, ""]:
-    """Standard error of the mean of one value a row; exactly 0 for equal values.
-
-    >>> float(mean_stderr(np.array([1.0, 3.0]))), float(mean_stderr(np.full(10, 0.1)))
-    (1.0, 0.0)
-    """
-    if len(values) < 2:
-        raise ValueError("a standard error needs at least 2 rows, got 1")
-    # Around one of them: the float mean of equal values can differ from them.
-    return np.asarray(np.std(values - values[0], ddof=1) / np.sqrt(len(values)))
 
 
 def as_array(value, name: str):

@@ -11,8 +11,11 @@ import pathlib
 os.environ.setdefault(
     "XLA_FLAGS",
     "--xla_backend_optimization_level=0"
-    + " --xla_cpu_use_fusion_emitters=false --xla_cpu_parallel_codegen_split_count=1"
-    * importlib.metadata.version("jax").startswith("0.10."),
+    + (
+        " --xla_cpu_use_fusion_emitters=false --xla_cpu_parallel_codegen_split_count=1"
+        if importlib.metadata.version("jax").startswith("0.10.")
+        else ""
+    ),
 )
 
 import jax

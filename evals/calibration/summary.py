@@ -7,6 +7,7 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
+from ...metrics.spread import deviation
 from ..ranks import spearman
 from .measures import MEASURES
 from .power import SEEN, detectable, null_band, power
@@ -134,8 +135,7 @@ def _summary(name, direction, measure_name, clean, damaged) -> Summary:
     spread = {}
     for size in sorted(clean["values"], key=int):
         values = _numbers(clean, size, name)
-        deviation = float(values.std(ddof=1)) if np.ptp(values) else 0.0
-        spread[size] = float(values.mean()), deviation
+        spread[size] = float(values.mean()), float(deviation(values))
     return Summary(
         name=name,
         direction=direction,
