@@ -86,14 +86,22 @@ def _held(workdir: pathlib.Path) -> Iterator[None]:
         yield
 
 
-def dry_run(name: str, config: Mapping[str, Any] | Any, workdir: str | pathlib.Path) -> str:
+def dry_run(
+    name: str,
+    config: Mapping[str, Any] | Any,
+    workdir: str | pathlib.Path,
+    *,
+    sources: Sources | None = None,
+) -> str:
     """Describes a run without writing anything: cells, files needed, forwards, memory, time.
+
+    Arguments as in `run_experiment`.
 
     Raises:
         ValueError: as `run_experiment`; so a dry run that passes means usable inputs.
     """
     workdir = pathlib.Path(workdir)
-    sources = Sources()
+    sources = sources or Sources()
     experiment = load_experiment(name)
     settings: Any = make_config(experiment, config)
     plan = _plan_of(name, settings, sources)

@@ -17,7 +17,7 @@ from .estimate import forwards
 from .events import EventLog, device_name
 from .plan import Plan
 from .progress import reporting
-from .sources import Sources
+from .sources import Sources, numerics
 from .trajectory import HISTORY, encode_history
 
 
@@ -96,7 +96,11 @@ def cell_manifest(cell: Cell, sources: Sources) -> dict[str, Any]:
         "arm": cell.arm,
         "cell": dataclasses.asdict(cell),
         "sampler": dataclasses.asdict(sampler_config(cell)) if samples_tokens else None,
-        "model": {"source": cell.model, "files": dict(model.card.digests)},
+        "model": {
+            "source": cell.model,
+            "files": dict(model.card.digests),
+            **numerics(model.card),
+        },
         "environment": environment(),
     }
 

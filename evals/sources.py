@@ -10,6 +10,8 @@ from .. import metrics, models, samplers
 from . import corpora
 from .canonical import content_digest
 
+_USUAL = {"dtype": "float32", "precision": "highest"}
+
 
 class Sources:
     """Loads denoisers, scorers and corpora on first use and keeps them.
@@ -78,7 +80,18 @@ class Sources:
 def model_digest(card: Any) -> str:
     """One digest of a model: sha256 over the digests of its files, by base name.
 
-    Base names keep the digest the same wherever the folder lies.
+    Base names keep the digest the same wherever the folder lies. A model that computes in another
+    type than float32, or less exactly than "highest", is another model.
     """
     digests: Mapping[str, str] = card.digests
-    return content_digest({pathlib.PurePath(name).name: value for name, value in digests.items()})
+    content = {pathlib.PurePath(name).name: value for name, value in digests.items()}
+    content |= {name: value for name, value in numerics(card).items() if value != _USUAL[name]}
+    return content_digest(content)
+
+
+def numerics(card: Any) -> dict[str, str]:
+    """Type of a model's parameters and precision of its products; the usual ones if it is silent.
+
+    One's own model objects need no more than digests on their card.
+    """
+    return {name: getattr(card, name, usual) for name, usual in _USUAL.items()}

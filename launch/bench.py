@@ -22,7 +22,7 @@ from absl import app, flags, logging
 
 from dlmeval.launch.benchmarks import timing
 
-SUITES = ("metrics", "sampler")
+SUITES = ("metrics", "models", "sampler")
 # Everything a suite may time, its peers included.
 PACKAGES = (
     "dlmeval",
@@ -31,6 +31,7 @@ PACKAGES = (
     "numpy",
     "scipy",
     "torch",
+    "transformers",
     "mauve-text",
     "faiss-cpu",
     "scikit-learn",

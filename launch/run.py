@@ -8,16 +8,22 @@ stderr says what), 130 after Ctrl-C.
 """
 
 import dataclasses
+import functools
 import sys
 import typing
 from collections.abc import Sequence
+from typing import Any
 
 import jax
 from absl import app, flags, logging
 
+from dlmeval import models
 from dlmeval.evals import experiment as experiments
 from dlmeval.evals import pipeline
 from dlmeval.evals.errors import InputError, disk_full, one_line
+from dlmeval.evals.sources import Sources
+from dlmeval.models.loading import DTYPES
+from dlmeval.models.precision import PRECISIONS
 
 _EXPERIMENT = flags.DEFINE_string("experiment", "quickstart", "Experiment to run.")
 _WORKDIR = flags.DEFINE_string("workdir", None, "Folder of all results; made if missing.")
@@ -28,6 +34,19 @@ _DRY_RUN = flags.DEFINE_bool(
 _EXECUTOR = flags.DEFINE_enum("executor", "local", ["local"], "Where cells run.")
 _CACHE = flags.DEFINE_string(
     "compilation_cache", None, "Folder that keeps compiled programs between runs; none by default."
+)
+_DTYPE = flags.DEFINE_enum("dtype", "float32", list(DTYPES), "Type of the models' parameters.")
+_PRECISION = flags.DEFINE_enum(
+    "matmul_precision",
+    "highest",
+    list(PRECISIONS),
+    "Of matrix products; below highest, GPUs and TPUs round float32 factors.",
+)
+_FSDP = flags.DEFINE_integer(
+    "fsdp", None, "Devices over which batches and parameters are spread.", lower_bound=1
+)
+_TENSOR = flags.DEFINE_integer(
+    "tensor", None, "Devices over which heads and hidden units are spread.", lower_bound=1
 )
 
 
@@ -89,10 +108,29 @@ def _run(argv: Sequence[str]) -> int:
         jax.config.update("jax_persistent_cache_min_compile_time_secs", 1.0)
     workdir = _WORKDIR.value or f"runs/{name}"
     if _DRY_RUN.value:
-        print(pipeline.dry_run(name, config, workdir))
+        print(pipeline.dry_run(name, config, workdir, sources=_sources()))
     else:
-        pipeline.run_experiment(name, config, workdir, _STAGES.value)
+        pipeline.run_experiment(name, config, workdir, _STAGES.value, sources=_sources())
     return 0
+
+
+def _sources() -> Sources:
+    """Loaders that follow the flags on types, precision and devices."""
+    mesh = None
+    if _FSDP.value is not None or _TENSOR.value is not None:
+        try:
+            mesh = models.make_mesh(_FSDP.value or 1, _TENSOR.value or 1)
+        except ValueError as error:
+            raise InputError(f"--fsdp, --tensor: {error}") from error
+    options: dict[str, Any] = {
+        "dtype": _DTYPE.value,
+        "matmul_precision": _PRECISION.value,
+        "mesh": mesh,
+    }
+    return Sources(
+        load_denoiser=functools.partial(models.load_denoiser, **options),
+        load_scorer=functools.partial(models.load_scorer, **options),
+    )
 
 
 def parse_flags(argv: Sequence[str]) -> list[str]:

@@ -10,9 +10,24 @@ from typing import Any
 from . import adapters
 from .family import Architecture, ModelSpec
 
-ARCHITECTURES: Mapping[str, Architecture] = {
+ARCHITECTURES: dict[str, Architecture] = {
     family.name: family
-    for family in (adapters.DREAM, adapters.LLADA, adapters.LLAMA, adapters.MDLM, adapters.SEDD)
+    for family in (
+        adapters.BERT,
+        adapters.DREAM,
+        adapters.GPT2,
+        adapters.ILLADA,
+        adapters.LLADA,
+        adapters.LLADA_MOE,
+        adapters.LLAMA,
+        adapters.MDLM,
+        adapters.MPNET,
+        adapters.OPEN_DCODER,
+        adapters.QWEN2,
+        adapters.ROBERTA,
+        adapters.SEDD,
+        adapters.SMDM,
+    )
 }
 
 # Book-keeping of Hugging Face's PretrainedConfig: without effect on a forward pass.
@@ -34,22 +49,57 @@ _IGNORED = frozenset(
 )
 
 
-def architecture_of(config: Mapping[str, Any], override: str | None, where: str) -> Architecture:
-    """The family of a config: `override`, or its `model_type`.
+def register_architecture(architecture: Architecture) -> None:
+    """Adds a family of your own: every `load_*` and `inspection` of this process then knows it.
 
     Raises:
-        ValueError: neither names a family that is implemented.
+        ValueError: its name is taken; or a family already serves one of its kinds under one of
+            its model types, and it has no `classes` of its own to be told apart by.
+    """
+    name = architecture.name
+    if name in ARCHITECTURES:
+        raise ValueError(f"architecture {name!r} is already registered; choose another name")
+    for other in ARCHITECTURES.values():
+        types = sorted(set(other.model_types).intersection(architecture.model_types))
+        own = set(architecture.classes)
+        apart = own and own.isdisjoint(other.classes)
+        if types and other.kinds & architecture.kinds and not apart:
+            raise ValueError(
+                f"architecture {name!r}: model_type {types[0]!r} is already read as {other.name!r};"
+                " give it `classes` of its own, as config.json names them, or no model_types (it is"
+                " then chosen by the argument architecture=)"
+            )
+    ARCHITECTURES[name] = architecture
+
+
+def architecture_of(
+    config: Mapping[str, Any], override: str | None, where: str, kind: str | None = None
+) -> Architecture:
+    """The family of a config: `override`, or the one of its `model_type` that serves as `kind`.
+
+    Raises:
+        ValueError: neither names a family that is implemented, or that can serve as `kind`.
     """
     model_type = str(config.get("model_type"))
-    names = {family.model_type: family.name for family in ARCHITECTURES.values()}
-    name = str(override or names.get(model_type, model_type))
-    if name not in ARCHITECTURES:
+    if override is not None:
+        found = [ARCHITECTURES[override]] if override in ARCHITECTURES else []
+    else:
+        found = [f for f in ARCHITECTURES.values() if model_type in f.model_types]
+    if not found:
         accepted = ", ".join(sorted(ARCHITECTURES))
+        code = ""
+        if config.get("auto_map"):
+            code = "; the repository brings code of its own (auto_map), which is never run"
         raise ValueError(
-            f"{where}: architecture {name!r} is not implemented; accepted: {accepted}"
-            " (model_type in config.json, or the argument architecture=)"
+            f"{where}: architecture {str(override or model_type)!r} is not implemented; accepted:"
+            f" {accepted} (model_type in config.json, or the argument architecture=){code}"
         )
-    return ARCHITECTURES[name]
+    fit = [family for family in found if kind is None or kind in family.kinds]
+    if not fit:
+        names = " or ".join(family.name for family in found)
+        raise ValueError(f"model {where!r} is a {names} model and cannot serve as a {kind}")
+    named = set(config.get("architectures") or ())
+    return next((family for family in fit if named.intersection(family.classes)), fit[0])
 
 
 def read_config(config: Mapping[str, Any], family: Architecture, where: str) -> ModelSpec:

@@ -1,16 +1,17 @@
 """Masked-diffusion denoisers behind one pure logits function."""
 
 import functools
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from typing import Any, NamedTuple
 
 import jax
 import jax.numpy as jnp
 from jaxtyping import Array, Bool, Float, Int
 
-from . import architectures, decoder, dit, sources, text_tokens, weights
-from .decoder import Params
-from .family import ModelSpec, NetworkConfig
+from . import precision, sources, text_tokens
+from .family import NetworkConfig
+from .loading import load_network
+from .network import Network, Params
 
 
 class Denoiser(NamedTuple):
@@ -40,106 +41,97 @@ class Denoiser(NamedTuple):
     card: sources.ModelCard
 
 
-class LoadedNetwork(NamedTuple):
-    """What both kinds of adapter are made of."""
-
-    spec: ModelSpec
-    params: Params
-    tokenizer: text_tokens.Tokenizer | None
-    card: sources.ModelCard
-
-
 def load_denoiser(
-    source: str, *, dtype: str = "float32", mesh: Any = None, architecture: str | None = None
+    source: str,
+    *,
+    dtype: str = "float32",
+    mesh: jax.sharding.Mesh | None = None,
+    architecture: str | None = None,
+    matmul_precision: str = "highest",
+    digests: Mapping[str, str] | None = None,
 ) -> Denoiser:
-    """Loads a denoiser from `embedded:NAME`, a folder, or `hf:OWNER/REPO@REVISION`.
+    """Loads a denoiser from `embedded:NAME`, a folder, `hf:OWNER/REPO@REVISION` or `gguf:FILE`.
 
     Args:
         source: where the config.json and *.safetensors are.
         dtype: type of the parameters in memory: float32, bfloat16 or float16.
-        mesh: a `jax.sharding.Mesh` to replicate the parameters over; default: one device.
+        mesh: a `jax.sharding.Mesh` with axes fsdp and tensor (`make_mesh`) to spread the
+            parameters over; on other axes they are replicated. Default: one device.
         architecture: family to read the files as, where config.json has no `model_type`.
+        matmul_precision: "highest", "high" or "default", recorded in the card.
+        digests: {file: sha256} that the files must have.
 
     Raises:
         ValueError: what was not found, not understood or not implemented, all in one message.
     """
-    loaded = load_network(source, "denoiser", dtype, mesh, architecture)
-    spec = loaded.spec
-    if spec.mask_id is None:
-        raise ValueError(f"model {source!r} declares no mask token")
-    num_ids = spec.num_ids
-    if loaded.tokenizer is not None:
-        num_ids = min(num_ids, loaded.tokenizer.vocab_size)
+    loaded = load_network(
+        source,
+        "denoiser",
+        dtype,
+        mesh,
+        architecture,
+        matmul_precision=matmul_precision,
+        digests=digests,
+    )
+    spec, tokenizer = loaded.spec, loaded.tokenizer
+    mask_id = spec.mask_id
+    if mask_id is None and tokenizer is not None:
+        mask_id = text_tokens.mask_id(loaded.place, tokenizer)
+    if mask_id is None:
+        raise ValueError(
+            f"model {source!r} declares no mask token, neither in config.json (mask_token_id) nor"
+            " in its tokenizer's files (mask_token); a mask that was never trained cannot be used"
+        )
     return Denoiser(
-        logits_function(spec.network),
+        logits_function(loaded.family.network, spec.network, matmul_precision),
         loaded.params,
-        spec.mask_id,
+        mask_id,
         spec.eos_id,
         spec.pad_id,
-        num_ids,
-        loaded.tokenizer,
+        loaded.num_ids,
+        tokenizer,
         loaded.card,
     )
 
 
-def load_network(
-    name: str, kind: str, dtype: str, mesh: Any, architecture: str | None
-) -> LoadedNetwork:
-    """Reads config, tokenizer and weights of a folder through the tables of its family.
-
-    Raises:
-        ValueError: as `load_denoiser`.
-    """
-    if dtype not in ("float32", "bfloat16", "float16"):
-        raise ValueError(f"dtype {dtype!r} is not accepted; use float32, bfloat16 or float16")
-    name = str(name)
-    folder = sources.resolve(name)
-    config = sources.read_json(folder / "config.json")
-    family = architectures.architecture_of(config, architecture, name)
-    if kind not in family.kinds:
-        raise ValueError(f"model {name!r} is a {family.name} model and cannot serve as a {kind}")
-    spec = architectures.read_config(config, family, name)
-    params = weights.load_params(folder, family, spec.network, dtype)
-    if mesh is not None:
-        replicated = jax.sharding.NamedSharding(mesh, jax.sharding.PartitionSpec())
-        params = jax.device_put(params, replicated)
-    tokenizer_file = folder / "tokenizer.json"
-    tokenizer = text_tokens.load(tokenizer_file) if tokenizer_file.is_file() else None
-    card = sources.ModelCard(
-        name,
-        family.name,
-        dtype,
-        sources.file_digests(folder),
-        sum(x.size for x in jax.tree.leaves(params)),
-        config,
-    )
-    return LoadedNetwork(spec, params, tokenizer, card)
-
-
 @functools.cache
-def logits_function(config: NetworkConfig) -> Callable[..., Float[Array, "b l v"]]:
-    """The logits function of a shape: one object per shape, hence one trace per sampler."""
-    if isinstance(config, dit.DiTConfig):
+def logits_function(
+    network: Network, config: NetworkConfig, matmul_precision: str = "highest"
+) -> Callable[..., Float[Array, "b l v"]]:
+    """The logits function of a shape: one object per shape, hence one trace per sampler.
 
-        def dit_logits_fn(
-            params: Params,
-            tokens: Int[Array, "b t"],
-            token_mask: Bool[Array, "b t"],
-            region: slice,
-            *,
-            sigma: Float[Array, "b"] | None = None,
-        ) -> Float[Array, "b l v"]:
-            tokens, token_mask = jnp.asarray(tokens), jnp.asarray(token_mask, bool)
-            return dit.region_logits(config, params, tokens, token_mask, region, sigma)
-
-        return dit_logits_fn
+    Its keywords are those `network.inputs` names.
+    """
+    forward = network.region_logits or functools.partial(_project_region, network)
 
     def logits_fn(
         params: Params,
         tokens: Int[Array, "b t"],
         token_mask: Bool[Array, "b t"],
         region: slice,
+        **inputs: Any,
     ) -> Float[Array, "b l v"]:
-        return decoder.region_logits(config, params, tokens, jnp.asarray(token_mask, bool), region)
+        check_length(config, tokens.shape[1])
+        tokens, token_mask = jnp.asarray(tokens), jnp.asarray(token_mask, bool)
+        with precision.products(matmul_precision):
+            return forward(config, params, tokens, token_mask, region, **inputs)
 
     return logits_fn
+
+
+def _project_region(network, config, params, tokens, token_mask, region, **inputs):
+    hidden = network.hidden_states(config, params, tokens, token_mask, **inputs)
+    return network.project(config, params, hidden[:, region])
+
+
+def check_length(config: NetworkConfig, length: int) -> None:
+    """Refuses canvases that the network has no positions for.
+
+    Raises:
+        ValueError: `length` is beyond the config's `max_length`.
+    """
+    if config.max_length is not None and length > config.max_length:
+        raise ValueError(
+            f"{length} tokens (prompt and generated) are more than the context of"
+            f" {config.max_length} that the model's config gives"
+        )

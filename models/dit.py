@@ -14,7 +14,9 @@ from flax import nnx
 from jaxtyping import Array, Bool, Float, Int
 
 from . import rotary
-from .decoder import Params, dense
+from .attention import attend
+from .decoder import dense
+from .network import Network, Params, scan_layers
 
 _SIGMA_WIDTH = 256
 _THETA = 10_000.0
@@ -34,6 +36,7 @@ class DiTConfig:
         time_conditioning: False replaces sigma by 0.
         log_score: the output is SEDD's log score: the entry of the token held is 0.
         scale_by_sigma: the log score is lowered by log(exp(sigma) - 1) + log(vocab_size - 1).
+        max_length: most tokens a row may have, or None.
     """
 
     vocab_size: int
@@ -45,6 +48,7 @@ class DiTConfig:
     time_conditioning: bool = False
     log_score: bool = False
     scale_by_sigma: bool = False
+    max_length: int | None = None
 
 
 class Block(nnx.Module):
@@ -80,7 +84,7 @@ class Block(nnx.Module):
         qkv = dense(x, self.qkv_proj[...]).reshape(b, t, 3, config.num_heads, -1)
         q = rotary.rotate(qkv[:, :, 0], position, _THETA)
         k = rotary.rotate(qkv[:, :, 1], position, _THETA)
-        mixed = jax.nn.dot_product_attention(q, k, qkv[:, :, 2], mask=token_mask[:, None, None, :])
+        mixed = attend(q, k, qkv[:, :, 2], token_mask, causal=False)
         hidden = hidden + attn_gate * dense(mixed.reshape(b, t, -1), self.o_proj[...])
 
         x = layer_norm(hidden, self.mlp_norm[...]) * (1 + mlp_scale) + mlp_shift
@@ -128,9 +132,9 @@ class DiT(nnx.Module):
 
         def layer(hidden, weights):
             block = nnx.merge(graph, weights)
-            return block(self.config, hidden, condition, token_mask, position), None
+            return block(self.config, hidden, condition, token_mask, position)
 
-        return jax.lax.scan(layer, self.embed[...][tokens], layers)[0]
+        return scan_layers(layer, self.embed[...][tokens], layers)
 
     def logits(
         self, hidden: Float[Array, "b l d"], condition: Float[Array, "#b c"]
@@ -153,7 +157,7 @@ def layer_norm(x: Float[Array, "b t d"], weight: Float[Array, "d"]) -> Float[Arr
 def sigma_embedding(sigma: Float[Array, "b"]) -> Float[Array, "b 256"]:
     """128 cosines, then 128 sines, of sigma * 10000^(-i/128); sigma is taken as it is."""
     half = _SIGMA_WIDTH // 2
-    angle = sigma[:, None] * jnp.exp(-jnp.log(_THETA) * jnp.arange(half) / half)
+    angle = sigma[:, None] * jnp.exp(-jnp.log(_THETA) * jnp.arange(half, dtype=jnp.float32) / half)
     return jnp.concatenate([jnp.cos(angle), jnp.sin(angle)], axis=-1)
 
 
@@ -208,11 +212,11 @@ def region_logits(
         )
     sigma = jnp.asarray(sigma, jnp.float32)
     network = nnx.merge(_graph(config), params)
-    condition = network.condition(sigma if config.time_conditioning else jnp.zeros(1))
+    condition = network.condition(sigma if config.time_conditioning else jnp.zeros(1, jnp.float32))
     hidden = network.hidden(tokens, token_mask, condition)
     logits = network.logits(hidden[:, region], condition)
     if config.scale_by_sigma:
-        offset = jnp.log(jnp.expm1(sigma)) + np.log(config.vocab_size - 1)
+        offset = jnp.log(jnp.expm1(sigma)) + float(np.log(config.vocab_size - 1))
         logits = logits - offset[:, None, None]
     if config.log_score:
         held = tokens[:, region, None] == jnp.arange(config.vocab_size)
@@ -228,6 +232,9 @@ def rotary_frequencies(config: DiTConfig) -> np.ndarray:
 
 def _affine(x: Array, weight: nnx.Param, bias: nnx.Param) -> Array:
     return dense(x, weight[...]) + bias[...]
+
+
+NETWORK = Network(abstract_params, region_logits=region_logits, inputs=("sigma",))
 
 
 @functools.cache

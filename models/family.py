@@ -6,9 +6,10 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from .decoder import DecoderConfig
-from .dit import DiTConfig
+from .network import Network
 
-NetworkConfig = DecoderConfig | DiTConfig
+# The frozen dataclass of a kind of network: DecoderConfig, DiTConfig, GPT2Config, …
+NetworkConfig = Any
 
 
 class ModelSpec(NamedTuple):
@@ -26,14 +27,22 @@ class Tensor(NamedTuple):
     """One row of a weight table.
 
     Attributes:
-        name: the checkpoint's name; `{i}` stands for the layer.
-        path: where it lives in our parameters; stacked over layers if the name has `{i}`.
+        name: the checkpoint's name; `{i}` stands for the layer, `{e}` for the expert.
+        path: where it lives in our parameters; stacked over layers if the name has `{i}`, then
+            over experts if it has `{e}`.
         transpose: whether the checkpoint stores [out, in] for our [in, out].
+        part: where the checkpoint fuses several of our tensors in one: (config, stored array) ->
+            the view of it that is ours, before any transposition. Several rows may share a name.
+        stored: with `part`: (config) -> the shape of the fused tensor.
+        optional: whether only some shapes of the family have it.
     """
 
     name: str
     path: tuple[str, ...]
     transpose: bool = False
+    part: Callable[[Any, np.ndarray], np.ndarray] | None = None
+    stored: Callable[[Any], tuple[int, ...]] | None = None
+    optional: bool = False
 
 
 class Architecture(NamedTuple):
@@ -41,26 +50,41 @@ class Architecture(NamedTuple):
 
     Attributes:
         name: what `architecture=` calls it.
-        model_type: what its config.json calls it.
-        kinds: what it can serve as: "denoiser", "scorer".
+        model_types: what its config.json may call it. Families may share one if they serve
+            different kinds, or are told apart by `classes`.
+        kinds: what it can serve as: "denoiser", "scorer", "encoder".
+        network: the kind of network it is.
         read: config fields that are read, or known to be without effect.
         accepted: config fields and the values that are implemented.
         spec: config.json to `ModelSpec`; KeyError for a missing field, ValueError for a wrong one.
         tensors: the weight table.
         tied: parameters that a network with tied embeddings does not have.
+        prefixes: what a checkpoint may put before all names of the table, "" among them.
+        renamed: {ending of a stored name: ending in the table}, for older files.
+        ignored: regular expressions of stored names (prefix and all) that are known and not
+            needed: other heads, poolers, buffers.
         constants: tensors that a checkpoint may store although the config fixes their values.
+        classes: what config.json names under `architectures`, where another family of the same
+            kind has the same `model_type`.
+        pooling: how an encoder of this family pools unless its files say: "cls", "mean", "last".
         write: the config.json of a network and its ids; None where writing is not implemented.
     """
 
     name: str
-    model_type: str
+    model_types: tuple[str, ...]
     kinds: frozenset[str]
+    network: Network
     read: frozenset[str]
     accepted: Mapping[str, tuple[Any, ...]]
     spec: Callable[[Mapping[str, Any]], ModelSpec]
     tensors: tuple[Tensor, ...]
     tied: tuple[str, ...] = ()
+    prefixes: tuple[str, ...] = ("",)
+    renamed: Mapping[str, str] = {}
+    ignored: tuple[str, ...] = ()
     constants: Mapping[str, Callable[[Any], np.ndarray]] = {}
+    classes: tuple[str, ...] = ()
+    pooling: str | None = None
     write: Callable[[DecoderConfig, Mapping[str, int]], dict[str, Any]] | None = None
 
 

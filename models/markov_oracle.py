@@ -20,7 +20,7 @@ from .masked_posteriors import (
     log_conditionals,
     log_posteriors,
 )
-from .sources import ModelCard
+from .sources import ModelCard, settled
 
 _MAX_VOCAB = 256
 _MAX_DENSE = 1024  # states up to which powers of the whole matrix are taken
@@ -125,9 +125,10 @@ class MarkovOracle:
             source=f"markov:order={self.order},v={self.num_ids}",
             architecture="markov",
             dtype="float32",
-            digests={"language": hashlib.sha256(content).hexdigest()},
             num_params=self.initial.size + self.transition.size,
             config={"order": self.order, "vocab_size": self.num_ids},
+            precision="highest",
+            hashing=settled({"language": hashlib.sha256(content).hexdigest()}),
         )
 
     def nll(

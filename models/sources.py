@@ -1,13 +1,42 @@
-"""Where a model comes from: `embedded:NAME`, a local folder, or `hf:OWNER/REPO@REVISION`."""
+"""Where a model comes from, and the card of what was loaded.
 
+`embedded:NAME`, a folder, `gguf:FILE`, `hf:OWNER/REPO@REVISION`, or a folder of any filesystem that
+epath knows, such as `gs://BUCKET/FOLDER`.
+"""
+
+import concurrent.futures
 import hashlib
 import json
+import os
 import pathlib
 import re
+import shutil
+import uuid
+from collections.abc import Mapping, Sequence
 from typing import Any, NamedTuple
 
 _EMBEDDED = pathlib.Path(__file__).parent / "embedded"
 _HUB = re.compile(r"hf:([\w.-]+/[\w.-]+)@([\w./-]+)")
+# All a model is made of: weights and their index, configs, tokenizers. Never pickles, never code.
+PATTERNS = ("*.safetensors", "*.json", "merges.txt", "vocab.txt", "tokenizer.model")
+# Pooling of a sentence-transformers model lies one folder down.
+_NESTED = ("1_Pooling/config.json",)
+
+
+class Hashing:
+    """Digests that may still be computed in a thread; two are equal if they come out equal."""
+
+    def __init__(self, future: "concurrent.futures.Future[dict[str, str]]"):
+        self._future = future
+
+    def result(self) -> dict[str, str]:
+        return self._future.result()
+
+    def __eq__(self, other: object) -> bool:
+        return isinstance(other, Hashing) and self.result() == other.result()
+
+    def __hash__(self) -> int:
+        return hash(tuple(sorted(self.result().items())))
 
 
 class ModelCard(NamedTuple):
@@ -17,17 +46,24 @@ class ModelCard(NamedTuple):
         source: the string that loads it again.
         architecture: family whose tables read it.
         dtype: type of the parameters in memory.
-        digests: sha256 of every file that was read.
         num_params: parameters, tied ones counted once.
         config: the checkpoint's own config.json.
+        precision: of matrix products: "highest", "high" or "default" (see `precision`).
+        hashing: the running computation of `digests`.
     """
 
     source: str
     architecture: str
     dtype: str
-    digests: dict[str, str]
     num_params: int
     config: dict[str, Any]
+    precision: str
+    hashing: "Hashing"
+
+    @property
+    def digests(self) -> dict[str, str]:
+        """sha256 of every file that was read; waits for the hashing that loading began."""
+        return self.hashing.result()
 
 
 def embedded_names() -> list[str]:
@@ -35,12 +71,16 @@ def embedded_names() -> list[str]:
     return sorted(path.parent.name for path in _EMBEDDED.glob("*/config.json"))
 
 
-def resolve(source: str) -> pathlib.Path:
-    """The folder that holds a model's files; `hf:` downloads safetensors and JSON files alone.
+def resolve(source: str, patterns: Sequence[str] = PATTERNS) -> pathlib.Path:
+    """The folder (for `gguf:`, the file) that holds a model, fetched first where it is remote.
+
+    Args:
+        source: one of the forms above.
+        patterns: names of the files that are fetched from a remote source.
 
     Raises:
-        ValueError: unknown embedded name, no such folder, `hf:` without a pinned revision, or a
-            scheme that is not implemented.
+        ValueError: unknown embedded name, no such folder or file, `hf:` without a pinned
+            revision, a remote source that cannot be reached.
     """
     if source.startswith("embedded:"):
         name = source.removeprefix("embedded:")
@@ -54,14 +94,23 @@ def resolve(source: str) -> pathlib.Path:
             raise ValueError(
                 f"model {source!r} must pin a revision: hf:OWNER/REPO@REVISION (a commit hash)"
             )
-        return _download(source, *match.groups())
+        return _download(source, match[1], match[2], patterns)
     if source.startswith("gguf:"):
-        raise ValueError(f"model {source!r}: GGUF files cannot be read yet; use safetensors")
-    folder = pathlib.Path(source)
+        path = pathlib.Path(source.removeprefix("gguf:")).expanduser()
+        if not path.is_file():
+            raise ValueError(f"model {source!r}: there is no file {str(path)!r}")
+        return path
+    if "://" in source:
+        return _copy(source, patterns)
+    folder = pathlib.Path(source).expanduser()
+    if folder.is_file():
+        raise ValueError(
+            f"model {source!r} is a file; name its folder, or gguf:{source} if it is a GGUF file"
+        )
     if not (folder / "config.json").is_file():
         raise ValueError(
             f"model {source!r} is no folder with a config.json; accepted: embedded:NAME,"
-            " hf:OWNER/REPO@REVISION or a folder of config.json and *.safetensors"
+            " hf:OWNER/REPO@REVISION, gguf:FILE or a folder of config.json and *.safetensors"
         )
     return folder
 
@@ -74,33 +123,128 @@ def read_json(path: pathlib.Path) -> dict[str, Any]:
     """
     try:
         value = json.loads(path.read_text(encoding="utf-8"))
-    except ValueError as error:
+    except (OSError, ValueError) as error:
         raise ValueError(f"{path} is not JSON: {error}") from error
     if not isinstance(value, dict):
         raise ValueError(f"{path} must hold a JSON object")
     return value
 
 
-def file_digests(folder: pathlib.Path) -> dict[str, str]:
-    """sha256 of the files a loader reads: config, tokenizer and weights."""
-    files = [folder / "config.json", folder / "tokenizer.json", *folder.glob("*.safetensors")]
+def model_files(place: pathlib.Path) -> list[pathlib.Path]:
+    """The files of a model that decide what it computes: weights, configs and tokenizer."""
+    if place.is_file():
+        return [place]
+    found = {path for pattern in (*PATTERNS, *_NESTED) for path in place.glob(pattern)}
+    return sorted(path for path in found if path.name != "card.json")
+
+
+def file_digests(place: pathlib.Path) -> dict[str, str]:
+    """sha256 of `model_files`, by their path below the folder."""
     digests = {}
-    for path in sorted(path for path in files if path.is_file()):
+    for path in model_files(place):
+        name = path.name if place.is_file() else path.relative_to(place).as_posix()
         with path.open("rb") as handle:
-            digests[path.name] = hashlib.file_digest(handle, "sha256").hexdigest()
+            digests[name] = hashlib.file_digest(handle, "sha256").hexdigest()
     return digests
 
 
-def _download(source: str, repository: str, revision: str) -> pathlib.Path:
+def start_hashing(place: pathlib.Path) -> Hashing:
+    """Hashes the files of a model in a thread."""
+    pool = concurrent.futures.ThreadPoolExecutor(1, "digests")
+    future = pool.submit(file_digests, place)
+    pool.shutdown(wait=False)
+    return Hashing(future)
+
+
+def check_pins(place: pathlib.Path, pinned: Mapping[str, str]) -> Hashing:
+    """Hashes the files of a model now and holds them against the digests that were pinned.
+
+    Raises:
+        ValueError: a pinned file is missing or holds something else.
+    """
+    found = file_digests(place)
+    wrong = [
+        f"{name} has sha256 {found.get(name, 'nothing: it is missing')}, not {digest}"
+        for name, digest in sorted(pinned.items())
+        if found.get(name) != digest
+    ]
+    if wrong:
+        raise ValueError(
+            f"{place}: files other than those that were pinned: {'; '.join(wrong)}; fetch the"
+            " pinned revision again, or pin what you mean to use"
+        )
+    return settled(found)
+
+
+def settled(digests: Mapping[str, str]) -> Hashing:
+    """Digests that are known already, in the form a card holds them."""
+    future: concurrent.futures.Future[dict[str, str]] = concurrent.futures.Future()
+    future.set_result(dict(digests))
+    return Hashing(future)
+
+
+def _download(source: str, repository: str, revision: str, patterns: Sequence[str]) -> pathlib.Path:
     import huggingface_hub  # only this branch needs a network stack
 
     try:
         folder = huggingface_hub.snapshot_download(
-            repository, revision=revision, allow_patterns=["*.safetensors", "*.json"]
+            repository, revision=revision, allow_patterns=[*patterns, *_NESTED]
         )
     except Exception as error:  # the hub raises many kinds; all mean the same to the user
+        offline = os.environ.get("HF_HUB_OFFLINE", "") not in ("", "0")
+        how = "HF_HUB_OFFLINE is set and it is not in the local cache" if offline else "no answer"
         raise ValueError(
-            f"model {source!r} could not be fetched ({type(error).__name__}: {error}); check the"
-            " name and the network, or download it elsewhere and name the folder"
+            f"model {source!r} could not be fetched ({how}; {type(error).__name__}: {error}); check"
+            f" the name and the network, or download it elsewhere (`hf download {repository}"
+            f" --revision {revision}`) and name the folder"
         ) from error
     return pathlib.Path(folder)
+
+
+def _copy(source: str, patterns: Sequence[str]) -> pathlib.Path:
+    """A remote folder's files in the local cache, each copied once and renamed when complete.
+
+    A file is copied again when its size or its time of change is another than that of the copy (a
+    filesystem that tells no times is trusted by size); copies of files that are gone are removed.
+    """
+    from etils import epath  # its remote backends are imported on use
+
+    cache = pathlib.Path(os.environ.get("XDG_CACHE_HOME", "~/.cache")).expanduser() / "dlmeval"
+    # The digest tells apart names that look alike once they are names of folders.
+    digest = hashlib.sha256(source.encode()).hexdigest()[:12]
+    folder = cache / f"{re.sub(r'[^.a-zA-Z0-9-]+', '_', source)}-{digest}"
+    try:
+        remote = epath.Path(source)
+        found = [path for pattern in (*patterns, *_NESTED) for path in remote.glob(pattern)]
+        if not any(path.name == "config.json" for path in found):
+            raise FileNotFoundError(f"no config.json in {source}")
+        copies = {folder / path.relative_to(remote): path for path in found}
+        for gone in {old for pattern in (*patterns, *_NESTED) for old in folder.glob(pattern)}:
+            if gone not in copies:
+                gone.unlink()
+        for local, path in copies.items():
+            told = path.stat()
+            if local.is_file() and _state(local.stat()) == (told.length, told.mtime):
+                continue
+            local.parent.mkdir(parents=True, exist_ok=True)
+            # A name of its own, since other processes may be copying too.
+            part = local.with_name(f"{local.name}.{uuid.uuid4().hex}.part")
+            try:
+                with path.open("rb") as start, part.open("wb") as end:
+                    shutil.copyfileobj(start, end, 1 << 24)
+                if part.stat().st_size != told.length:
+                    raise OSError(f"{path} broke off after {part.stat().st_size} bytes")
+                os.utime(part, (told.mtime, told.mtime))
+                part.replace(local)
+            finally:
+                part.unlink(missing_ok=True)
+    except Exception as error:  # each filesystem raises its own kinds
+        raise ValueError(
+            f"model {source!r} could not be read ({type(error).__name__}: {error}); check the name,"
+            " your credentials and that the filesystem's package is installed (gcsfs for gs://)"
+        ) from error
+    return folder
+
+
+def _state(copy: os.stat_result) -> tuple[int, int]:
+    return copy.st_size, int(copy.st_mtime)

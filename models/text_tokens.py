@@ -1,4 +1,4 @@
-"""Text to ids and back through a `tokenizers` file; no remote code, no special tokens added."""
+"""Text to ids and back through `tokenizers`; no remote code, no special tokens unless asked for."""
 
 import pathlib
 from collections.abc import Iterable, Sequence
@@ -6,11 +6,13 @@ from typing import NamedTuple
 
 import tokenizers
 
-END_OF_TEXT = "<|endoftext|>"
+from . import vocabularies
+
+END_OF_TEXT = vocabularies.END_OF_TEXT
 
 
 class Tokenizer(NamedTuple):
-    """A tokenizer file behind two pure functions of text and ids."""
+    """A tokenizer behind pure functions of text and ids."""
 
     backend: tokenizers.Tokenizer
 
@@ -22,14 +24,42 @@ class Tokenizer(NamedTuple):
         """Ids of many texts, without special tokens."""
         return [e.ids for e in self.backend.encode_batch(list(texts), add_special_tokens=False)]
 
+    def encode_special(
+        self, texts: Sequence[str], max_length: int | None = None
+    ) -> list[list[int]]:
+        """Ids of many texts between the special tokens of the model's post-processor.
+
+        BERT's [CLS] and [SEP], say; a tokenizer whose files ask for none adds none.
+
+        Args:
+            texts: what to encode.
+            max_length: most ids a text may have, special ones included; longer texts lose their
+                end, not the special tokens. Default: texts are not cut.
+
+        Raises:
+            ValueError: `max_length` has no room for the special tokens.
+        """
+        encodings = self.backend.encode_batch(list(texts), add_special_tokens=False)
+        if max_length is not None:
+            room = max_length - self.backend.num_special_tokens_to_add(False)
+            if room < 0:
+                raise ValueError(f"max_length={max_length} has no room for the special tokens")
+            for encoding in encodings:
+                encoding.truncate(room)
+        return [self.backend.post_process(encoding).ids for encoding in encodings]
+
     def decode(self, ids: Iterable[int]) -> str:
         """Text of ids; special tokens stay as they are, stray bytes become U+FFFD."""
         return self.backend.decode([int(i) for i in ids], skip_special_tokens=False)
 
+    def token_id(self, name: str) -> int | None:
+        """The id of one token by its exact name, such as "[MASK]"; None if there is none."""
+        return self.backend.token_to_id(name)
+
     @property
     def vocab_size(self) -> int:
-        """Number of ids, added tokens included."""
-        return self.backend.get_vocab_size(with_added_tokens=True)
+        """The highest id and one more, added tokens included: ids may have holes below it."""
+        return max(self.backend.get_vocab(with_added_tokens=True).values(), default=-1) + 1
 
     def save(self, path: pathlib.Path) -> None:
         """Writes the one-file form that `load` reads."""
@@ -38,7 +68,7 @@ class Tokenizer(NamedTuple):
 
 
 def load(path: pathlib.Path) -> Tokenizer:
-    """Reads `tokenizer.json`.
+    """Reads `tokenizer.json`; cutting and padding that it asks for are switched off.
 
     Raises:
         ValueError: no such file, or not a tokenizer file.
@@ -49,7 +79,42 @@ def load(path: pathlib.Path) -> Tokenizer:
         backend = tokenizers.Tokenizer.from_file(str(path))
     except Exception as error:  # the Rust side raises bare Exception
         raise ValueError(f"tokenizer file {str(path)!r} cannot be read: {error}") from error
+    backend.no_truncation()
+    backend.no_padding()
     return Tokenizer(backend)
+
+
+def load_folder(folder: pathlib.Path) -> Tokenizer | None:
+    """The tokenizer of a model's folder, from data alone; None where it has no tokenizer file.
+
+    Taken in this order: tokenizer.json; vocab.json with merges.txt (byte-level BPE of GPT-2,
+    RoBERTa, Qwen2 and Dream); vocab.txt (WordPiece of BERT and MPNet); tokenizer.model
+    (sentencepiece's BPE, as of Llama 2). Special and added tokens come from tokenizer_config.json
+    and added_tokens.json. Code that a repository names for its tokenizer is never run.
+
+    Raises:
+        ValueError: a file that cannot be read, or that asks for what is not implemented; names
+            the file and the remedy.
+    """
+    if (folder / "tokenizer.json").is_file():
+        return load(folder / "tokenizer.json")
+    backend = vocabularies.read_folder(folder)
+    return None if backend is None else Tokenizer(backend)
+
+
+def mask_id(folder: pathlib.Path, tokenizer: Tokenizer) -> int | None:
+    """The id of the mask that tokenizer_config.json or special_tokens_map.json names, if any.
+
+    Raises:
+        ValueError: they name a mask that the tokenizer does not have.
+    """
+    name = vocabularies.mask_token(folder)
+    if name is None:
+        return None
+    found = tokenizer.token_id(name)
+    if found is None:
+        raise ValueError(f"{folder}: mask_token {name!r} is not in the tokenizer's vocabulary")
+    return found
 
 
 def train_bpe(documents: Iterable[str], vocab_size: int) -> Tokenizer:

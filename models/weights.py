@@ -1,130 +1,340 @@
-"""safetensors files to parameters and back, by the tables of `architectures`."""
+"""Stored tensors to parameters and back, by the tables of `architectures`.
 
-import contextlib
+A checkpoint is streamed: a few tensors at a time go through one buffer on the host, straight to
+the devices that hold them, where they are cast and laid into the stack of their layers.
+"""
+
+import collections
+import concurrent.futures
+import functools
 import pathlib
-from collections.abc import Mapping
-from typing import Any
+import re
+from collections.abc import Callable, Iterable, Iterator, Mapping
+from typing import Any, NamedTuple
 
 import jax
 import jax.numpy as jnp
 import ml_dtypes
 import numpy as np
-import safetensors
 import safetensors.numpy
 
-from . import decoder, dit
-from .decoder import DecoderConfig, Params
+from . import sharding, stored
 from .family import Architecture, NetworkConfig, Tensor
+from .network import Params
+from .stored import Stored
 
-_STORED = ("F32", "F16", "BF16")
+# Bytes that go through the host at a time, unless one tensor is larger.
+_BUFFER = 1 << 29
+_READERS = 2
+# What JAX asks of memory on CPU to take it over rather than copy it.
+_ALIGNMENT = 64
+
+
+class _Leaf(NamedTuple):
+    """One array of ours: its table row, shape, and the checkpoint's names in stacking order."""
+
+    row: Tensor
+    shape: tuple[int, ...]
+    names: tuple[str, ...]
+
+    @property
+    def piece(self) -> tuple[int, ...]:
+        """The shape of what one name gives, without the axes that are stacked."""
+        return self.shape[sum(mark in self.row.name for mark in ("{i}", "{e}")) :]
 
 
 def load_params(
-    folder: pathlib.Path, family: Architecture, config: NetworkConfig, dtype: str
+    folder: pathlib.Path,
+    family: Architecture,
+    config: NetworkConfig,
+    dtype: str,
+    mesh: jax.sharding.Mesh | None = None,
 ) -> Params:
-    """Reads every `*.safetensors` of a folder into stacked parameters, tensor by tensor.
+    """Reads the safetensors files of a folder into stacked parameters, as `place_params` does.
 
     Raises:
-        ValueError: no file, an unreadable file, or tensors that are missing, unexpected, stored
-            twice, misshapen, of another type than F32, F16, BF16, or constants of other values
-            than the config gives them; all of them in one message.
+        ValueError: no file, an unreadable file, a tensor stored twice, or as `place_params`.
     """
-    files = sorted(folder.glob("*.safetensors"))
-    if not files:
-        raise ValueError(f"{folder}: no *.safetensors file found")
-    with contextlib.ExitStack() as stack:
-        try:
-            opened = [stack.enter_context(safetensors.safe_open(f, "numpy")) for f in files]
-        except (OSError, safetensors.SafetensorError) as error:
-            raise ValueError(f"{folder}: cannot read {files}: {error}") from error
-        holder = {}
-        problems = []
-        for handle in opened:
-            for name in handle.keys():  # noqa: SIM118 (a safe_open handle, not a dict)
-                if name in holder:
-                    problems.append(f"stored twice {name}")
-                holder[name] = handle
-        expected = expected_tensors(family, config)
-        problems += [f"missing {name}" for name in sorted(expected.keys() - holder.keys())]
-        constants = {name: of(config) for name, of in family.constants.items() if name in holder}
-        known = expected.keys() | constants.keys()
-        problems += [f"unexpected {name}" for name in sorted(holder.keys() - known)]
-        for name, value in constants.items():
-            stored = holder[name].get_tensor(name)
-            if stored.shape != value.shape or not np.allclose(stored, value, rtol=1e-2):
+    tensors, twice = stored.open_safetensors(stored.weight_files(folder))
+    return place_params(tensors, family, config, dtype, mesh, where=str(folder), twice=twice)
+
+
+def place_params(
+    tensors: Mapping[str, Stored],
+    family: Architecture,
+    config: NetworkConfig,
+    dtype: str,
+    mesh: jax.sharding.Mesh | None = None,
+    *,
+    where: str,
+    twice: list[str] | None = None,
+) -> Params:
+    """Streams tensors to their devices.
+
+    Peak memory on the host: two buffers, each of a quarter of the largest file's size or 512 MB,
+    whichever is smaller, but no less than one layer's share of a parameter; on a device: the
+    parameters and as much again as the buffers. Where both are one memory, as on CPU, that is the
+    parameters and the size of the largest file.
+
+    Args:
+        tensors: what the files hold.
+        family, config: the tables and the shape to read them by.
+        dtype: type of the parameters in memory.
+        mesh: as in `sharding.placement`; default: the first device.
+        where: what messages name.
+        twice: names stored more than once.
+
+    Raises:
+        ValueError: tensors that are missing, unexpected, stored twice, misshapen, of a type that
+            is not read, or constants of other values than the config gives them; all of them in
+            one message. A file that ends early.
+    """
+    found = canonical_names(tensors, family, config)
+    problems = [f"stored twice {name}" for name in twice or ()]
+    problems += tensor_problems(tensors, family, config)
+    for name, of in family.constants.items():
+        if name in found and found[name].dtype is not None:
+            held, value = _read(found[name]), of(config)
+            if held.shape != value.shape or not np.allclose(held, value, rtol=1e-2):
                 problems.append(f"{name} does not hold the values {value} of this config")
-        for name in sorted(expected.keys() & holder.keys()):
-            view = holder[name].get_slice(name)
-            if tuple(view.get_shape()) != expected[name]:
-                problems.append(f"{name} has shape {view.get_shape()}, not {expected[name]}")
-            if view.get_dtype() not in _STORED:
-                problems.append(f"{name} has type {view.get_dtype()}, not one of {_STORED}")
-        if problems:
-            raise ValueError(f"{folder}: tensors of a {family.name} model: " + "; ".join(problems))
-        return _assemble(family, config, lambda name: holder[name].get_tensor(name), dtype)
+    if problems:
+        raise ValueError(f"{where}: tensors of a {family.name} model: " + "; ".join(problems))
+    params: Params = {}
+    leaves = list(_leaves(family, config))
+    largest_file = max(entry.file.stat().st_size for entry in found.values())
+    # Half a file in all, since on CPU what has left a buffer is on the host too.
+    size = min(_BUFFER, largest_file // (2 * _READERS))
+    buffers: list[np.ndarray] = []
+    # Of this thread: others do not see what `jax.default_device` sets around the call.
+    device = jax.config.jax_default_device  # pyright: ignore[reportAttributeAccessIssue]
+
+    def place(leaf: _Leaf) -> jax.Array:
+        try:
+            buffer = buffers.pop()
+        except IndexError:  # a thread's first
+            buffer = np.empty(size, np.uint8)
+        layers = leaf.shape[0] if "{i}" in leaf.row.name else 1
+        needed = sum(_nbytes(found[name]) for name in leaf.names) // layers
+        if buffer.nbytes < needed:
+            buffer = np.empty(needed, np.uint8)
+        with jax.default_device(device):
+            value = _place(leaf, found, config, jnp.dtype(dtype), mesh, buffer)
+        buffers.append(buffer)
+        return value
+
+    # One reads while the other transposes and sends.
+    with concurrent.futures.ThreadPoolExecutor(_READERS, "weights") as pool:
+        for leaf, value in zip(leaves, pool.map(place, leaves), strict=True):
+            node = params
+            for part in leaf.row.path[:-1]:
+                node = node.setdefault(part, {})
+            node[leaf.row.path[-1]] = value
+    return params
+
+
+def tensor_problems(
+    tensors: Mapping[str, Stored], family: Architecture, config: NetworkConfig
+) -> list[str]:
+    """What is missing, unexpected, misshapen or of another type; nothing is read for it."""
+    found = canonical_names(tensors, family, config)
+    expected = expected_tensors(family, config)
+    spare = _spare_names(family, config)
+    problems = [f"missing {name}" for name in sorted(expected.keys() - found.keys())]
+    held = collections.Counter(_table_names(tensors, family, config).values())
+    for name in sorted(name for name in expected if held[name] > 1):
+        problems.append(f"stored twice {name}, under names that mean the same")
+    known = expected.keys() | family.constants.keys()
+    for name in sorted(found.keys() - known):
+        if name not in spare and not any(re.fullmatch(p, name) for p in family.ignored):
+            problems.append(f"unexpected {name}")
+    for name in sorted(expected.keys() & found.keys()):
+        entry = found[name]
+        if entry.shape != expected[name]:
+            problems.append(f"{name} has shape {list(entry.shape)}, not {list(expected[name])}")
+        if entry.dtype is None:
+            problems.append(f"{name} has type {entry.type_name}, not one of {stored.TYPES}")
+    return problems
+
+
+def canonical_names(
+    tensors: Mapping[str, Stored], family: Architecture, config: NetworkConfig
+) -> dict[str, Stored]:
+    """The tensors by the names of the table: older endings renamed, a common prefix taken off."""
+    names = _table_names(tensors, family, config)
+    return {names[name]: entry for name, entry in tensors.items()}
+
+
+def _table_names(
+    stored_names: Iterable[str], family: Architecture, config: NetworkConfig
+) -> dict[str, str]:
+    """The table's name for each stored one."""
+    renamed = {}
+    for name in stored_names:
+        renamed[name] = name
+        for old, new in family.renamed.items():
+            if name.endswith(old):
+                renamed[name] = name.removesuffix(old) + new
+    there = set(renamed.values())
+    expected = expected_tensors(family, config).keys()
+    prefix = max(family.prefixes, key=lambda p: sum(p + name in there for name in expected))
+    return {stored: name.removeprefix(prefix) for stored, name in renamed.items()}
+
+
+def expected_tensors(family: Architecture, config: NetworkConfig) -> Mapping[str, tuple[int, ...]]:
+    """Name and stored shape of every tensor a checkpoint of this shape must hold."""
+    expected = {}
+    for leaf in _leaves(family, config):
+        shape = leaf.piece
+        if leaf.row.stored is not None:
+            shape = leaf.row.stored(config)
+        elif leaf.row.transpose:
+            shape = tuple(reversed(shape))
+        expected |= dict.fromkeys(leaf.names, tuple(shape))
+    return expected
 
 
 def save_params(
     path: pathlib.Path, family: Architecture, config: NetworkConfig, params: Params
 ) -> None:
-    """Writes parameters in bfloat16 under the family's own tensor names."""
+    """Writes parameters in bfloat16 under the family's own tensor names.
+
+    Raises:
+        ValueError: the family's files fuse tensors; such files are only read.
+    """
     tensors = {}
-    for row in _rows(family, config):
-        value: Any = params
-        for part in row.path:
-            value = value[part]
-        value = np.asarray(value).astype(ml_dtypes.bfloat16)
-        for layer, name in enumerate(_names(row, config)):
-            matrix = value[layer] if "{i}" in row.name else value
-            tensors[name] = np.ascontiguousarray(matrix.T if row.transpose else matrix)
+    for leaf in _leaves(family, config):
+        if leaf.row.part is not None:
+            raise ValueError(f"{family.name}: {leaf.row.name} is fused; such files are only read")
+        value = np.asarray(_at(params, leaf.row.path)).astype(ml_dtypes.bfloat16)
+        for name, matrix in zip(leaf.names, value.reshape(-1, *leaf.piece), strict=True):
+            tensors[name] = np.ascontiguousarray(matrix.T if leaf.row.transpose else matrix)
     path.parent.mkdir(parents=True, exist_ok=True)
     safetensors.numpy.save_file(tensors, path, metadata={"format": "pt"})
     path.chmod(0o644)  # the library writes for the owner alone
 
 
-def expected_tensors(family: Architecture, config: NetworkConfig) -> Mapping[str, tuple[int, ...]]:
-    """Name and stored shape of every tensor a checkpoint of this shape must hold."""
-    if isinstance(config, DecoderConfig):
-        shapes = decoder.abstract_params(config)
-    else:
-        shapes = dit.abstract_params(config)
-    expected = {}
-    for row in _rows(family, config):
-        value: Any = shapes
-        for part in row.path:
-            value = value[part]
-        shape = value.shape[1:] if "{i}" in row.name else value.shape
-        for name in _names(row, config):
-            expected[name] = tuple(reversed(shape)) if row.transpose else tuple(shape)
-    return expected
-
-
-def _assemble(family, config, fetch, dtype) -> Params:
-    params: Params = {}
-    for row in _rows(family, config):
-        names = _names(row, config)
-        tensors = (fetch(name).T if row.transpose else fetch(name) for name in names)
-        if "{i}" in row.name:
-            first = next(tensors)
-            value = np.empty((len(names), *first.shape), jnp.dtype(dtype))
-            value[0] = first
-            for layer, tensor in enumerate(tensors, start=1):
-                value[layer] = tensor
+def _place(
+    leaf: _Leaf,
+    found: Mapping[str, Stored],
+    config: NetworkConfig,
+    dtype: np.dtype,
+    mesh: jax.sharding.Mesh | None,
+    buffer: np.ndarray,
+) -> jax.Array:
+    """One parameter on its devices, as many layers at a time as the buffer holds."""
+    target = sharding.placement(leaf.row.path, leaf.shape, mesh)
+    layers = leaf.shape[0] if "{i}" in leaf.row.name else 1
+    a_layer = len(leaf.names) // layers
+    step = max(1, buffer.nbytes // sum(_nbytes(found[name]) for name in leaf.names[:a_layer]))
+    # The buffer is used again, hence the waiting, and must not become the parameter: on CPU, JAX
+    # makes aligned memory in its own order the array itself, whatever `may_alias` says. What is
+    # read in that order at once has memory of its own, which may become the parameter.
+    whole = step >= layers
+    own = whole and (not leaf.row.transpose or 1 in leaf.piece)
+    value: Any = None
+    for start in range(0, layers, step):
+        names = leaf.names[start * a_layer : (start + step) * a_layer]
+        host = _fill(leaf, names, found, config, None if own else buffer)
+        part = jax.device_put(host, target).block_until_ready()
+        if whole:
+            value = part if part.dtype == dtype else _cast(part, dtype).block_until_ready()
         else:
-            value = next(tensors).astype(jnp.dtype(dtype))
-        node = params
-        for part in row.path[:-1]:
-            node = node.setdefault(part, {})
-        node[row.path[-1]] = jax.device_put(value)
-    return params
+            if value is None:
+                value = jnp.zeros(leaf.shape, dtype, device=target)
+            value = _insert(value, part, start).block_until_ready()
+    return value
 
 
-def _rows(family: Architecture, config: NetworkConfig) -> list[Tensor]:
-    tied = family.tied if isinstance(config, DecoderConfig) and config.tie_embeddings else ()
-    return [row for row in family.tensors if row.path[0] not in tied]
+def _fill(leaf, names, found, config, buffer) -> np.ndarray:
+    """Reads whole layers of one parameter into the buffer; a view of them, in our orientation.
+
+    Without a buffer, into new memory that is aligned as JAX has it.
+    """
+    # Files may mix types within a parameter; the widest holds them all.
+    dtype = functools.reduce(jnp.promote_types, (found[name].dtype for name in names))
+    shape = (leaf.piece[1], leaf.piece[0]) if leaf.row.transpose else leaf.piece
+    size = len(names) * int(np.prod(shape)) * dtype.itemsize
+    if buffer is None:
+        buffer = np.empty(size + _ALIGNMENT, np.uint8)
+        buffer = buffer[-buffer.ctypes.data % _ALIGNMENT :]
+    held = buffer[:size].view(dtype).reshape(len(names), *shape)
+    for into, name in zip(held, names, strict=True):
+        if leaf.row.part is not None:
+            into[...] = leaf.row.part(config, _read(found[name]))
+        elif found[name].dtype != dtype:
+            into[...] = _read(found[name])
+        else:
+            found[name].read(into)
+    stacked = leaf.shape[: len(leaf.shape) - len(leaf.piece)]
+    held = held.reshape(-1, *stacked[1:], *shape) if stacked else held[0]
+    return held.swapaxes(-1, -2) if leaf.row.transpose else held
+
+
+def _read(entry: Stored) -> np.ndarray:
+    value = np.empty(entry.shape, entry.dtype)
+    entry.read(value)
+    return value
+
+
+@functools.partial(jax.jit, static_argnums=1)
+def _cast(value: jax.Array, dtype: np.dtype) -> jax.Array:
+    return value.astype(dtype)
+
+
+@functools.partial(jax.jit, donate_argnums=0)
+def _insert(stack: jax.Array, part: jax.Array, start: int) -> jax.Array:
+    return jax.lax.dynamic_update_slice_in_dim(stack, part.astype(stack.dtype), start, 0)
+
+
+def _nbytes(entry: Stored) -> int:
+    """Room for a tensor in whatever type it comes to be read."""
+    return int(np.prod(entry.shape)) * 4
+
+
+def _leaves(family: Architecture, config: NetworkConfig) -> Iterator[_Leaf]:
+    """The parameters a network of this shape has, in the order of the table."""
+    shapes = _shapes(family.network.abstract_params, config)
+    known = {
+        tuple(key.key for key in path): tuple(leaf.shape)
+        for path, leaf in jax.tree_util.tree_leaves_with_path(shapes)
+    }
+    for row in family.tensors:
+        if row.path[0] in family.tied and getattr(config, "tie_embeddings", False):
+            continue
+        shape = known.pop(row.path, None)
+        if shape is not None:
+            yield _Leaf(row, shape, tuple(_names(row, config)))
+        elif not row.optional:
+            raise ValueError(
+                f"the table of {family.name} puts {row.name} at {'.'.join(row.path)}, of which the"
+                " network has none left"
+            )
+    if known:
+        missing = ", ".join(".".join(path) for path in known)
+        raise ValueError(f"the table of {family.name} has no row for the parameters {missing}")
+
+
+@functools.cache
+def _shapes(abstract_params: Callable[..., Params], config: NetworkConfig) -> Params:
+    """Traced once; whoever asks must leave it as it is."""
+    return abstract_params(config)
 
 
 def _names(row: Tensor, config: NetworkConfig) -> list[str]:
-    if "{i}" not in row.name:
-        return [row.name]
-    return [row.name.replace("{i}", str(layer)) for layer in range(config.num_layers)]
+    layers = range(config.num_layers) if "{i}" in row.name else (None,)
+    experts = range(config.num_experts) if "{e}" in row.name else (None,)
+    return [
+        row.name.replace("{i}", str(layer)).replace("{e}", str(expert))
+        for layer in layers
+        for expert in experts
+    ]
+
+
+def _spare_names(family: Architecture, config: NetworkConfig) -> set[str]:
+    """Names of parameters that a network with tied embeddings may store all the same."""
+    rows = [row for row in family.tensors if row.path[0] in family.tied]
+    return {name for row in rows for name in _names(row, config)}
+
+
+def _at(tree: Any, path: tuple[str, ...]) -> Any:
+    return functools.reduce(lambda node, part: node[part], path, tree)

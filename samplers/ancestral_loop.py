@@ -30,7 +30,7 @@ from .program import Inputs, Outcome, Program, bound_network
 from .ranking import probability
 from .step import streams
 from .truncation import truncate
-from .types import Rates
+from .types import Carry, Rates
 
 _END = 1e-5  # time after the last step
 
@@ -40,7 +40,7 @@ class _State(NamedTuple):
 
     logits: of the last forward. stale: the canvas changed since the last forward charged to the
     sample. committed: minus the probability of each token when it was revealed, -inf where
-    undecided; of width 0 for laws that do not look at it.
+    undecided; of width 0 for laws that do not look at it. carry: of a stateful network, else None.
     """
 
     index: Int[Array, ""]
@@ -49,6 +49,7 @@ class _State(NamedTuple):
     stale: Bool[Array, "b"]
     committed: Float[Array, "b l"]
     tally: Tally
+    carry: Carry
 
 
 def run_ancestral(program: Program, inputs: Inputs) -> Outcome:
@@ -58,7 +59,7 @@ def run_ancestral(program: Program, inputs: Inputs) -> Outcome:
     reused, whose canvas changed since their last one. `skip_idle=False` gives the counts of the
     public code, whose batch is one: as soon as one sample's canvas changed all are charged, with
     or without masks, and noise removal always costs a forward. Only there does nfe depend on the
-    batch.
+    batch. Forwards of a stateful network are never reused.
 
     `unmask_temp` 1 is the published law and 0 the argmax of p_x0; when a position moves is up to
     time alone. `uniforms` are the numbers of the public categorical draw over all columns, the
@@ -77,9 +78,10 @@ def run_ancestral(program: Program, inputs: Inputs) -> Outcome:
     exit_id = program.eos_id if config.eos_policy == "early_exit" else None
     assert strategy.rates is not None
     tracks = reads_committed(strategy.rates)
+    reuses = strategy.traits.reuse_forward and inputs.carry is None
 
     def iteration(state: _State) -> _State:
-        canvas, tally = state.canvas, state.tally
+        canvas, tally, carry = state.canvas, state.tally, state.carry
         block, step = lax.div(state.index, steps + 1), lax.rem(state.index, steps + 1)
         removal = step == steps
         positions = jnp.arange(length)
@@ -88,15 +90,15 @@ def run_ancestral(program: Program, inputs: Inputs) -> Outcome:
         masked = canvas == mask_id
         live = jnp.ones(batch, bool) if exit_id is None else ~ended(canvas, exit_id, mask_id)
 
-        fresh = strategy.traits.reuse_forward & ~state.stale
+        fresh = reuses & ~state.stale
         if config.skip_idle:
             charged = live & ~fresh & jnp.any(masked & in_block, axis=-1)
         else:
             charged = live & jnp.any(live & (~fresh | removal))
-        logits, tally = lax.cond(
+        logits, tally, carry = lax.cond(
             jnp.any(charged),
-            lambda: _forward(network, canvas, charged, tally),
-            lambda: (state.logits, tally),
+            lambda: _forward(network, canvas, charged, tally, carry),
+            lambda: (state.logits, tally, carry),
         )
 
         t, dt = _times(step, steps)
@@ -133,11 +135,11 @@ def run_ancestral(program: Program, inputs: Inputs) -> Outcome:
             after = fill_after_eos(after, exit_id, mask_id)
         changed = jnp.any(after != canvas, axis=-1)
         stale = (state.stale & ~charged) | changed
-        return _State(state.index + 1, after, logits, stale, committed, tally)
+        return _State(state.index + 1, after, logits, stale, committed, tally, carry)
 
     canvas = jnp.full((batch, length), mask_id, jnp.int32)
     everyone, tally = jnp.ones(batch, bool), empty_tally(batch)
-    shape = jax.eval_shape(lambda: _forward(network, canvas, everyone, tally)[0])
+    shape = jax.eval_shape(lambda: _forward(network, canvas, everyone, tally, inputs.carry)[0])
     state = _State(
         index=jnp.int32(0),
         canvas=canvas,
@@ -145,6 +147,7 @@ def run_ancestral(program: Program, inputs: Inputs) -> Outcome:
         stale=everyone,
         committed=jnp.full((batch, length if tracks else 0), -jnp.inf, jnp.float32),
         tally=tally,
+        carry=inputs.carry,
     )
     if not config.record_history:
         total = config.num_blocks * (steps + 1)
@@ -163,9 +166,9 @@ def run_ancestral(program: Program, inputs: Inputs) -> Outcome:
     return Outcome(state.canvas, state.tally, shown)
 
 
-def _forward(network, canvas, charged, tally) -> tuple[Float[Array, "b l v"], Tally]:
-    output, tally = counted_forward(network, canvas, charged, tally)
-    return output.logits, tally
+def _forward(network, canvas, charged, tally, carry) -> tuple[Float[Array, "b l v"], Tally, Carry]:
+    output, tally, carry = counted_forward(network, canvas, charged, tally, carry)
+    return output.logits, tally, carry
 
 
 def _times(

@@ -6,7 +6,8 @@ import jax.numpy as jnp
 from jax import lax
 from jaxtyping import Array, Bool, Float, Int
 
-from .types import LogitsFn
+from .carry import check_same, moved
+from .types import Carry, LogitsFn
 
 
 class Tally(NamedTuple):
@@ -63,26 +64,36 @@ def empty_tally(batch: int) -> Tally:
 
 
 def counted_forward(
-    network: Network, canvas: Int[Array, "b l"], charged: Bool[Array, "b"], tally: Tally
-) -> tuple[Output, Tally]:
+    network: Network,
+    canvas: Int[Array, "b l"],
+    charged: Bool[Array, "b"],
+    tally: Tally,
+    carry: Carry,
+) -> tuple[Output, Tally, Carry]:
     """Runs the network on prompt and canvas and charges the samples it runs for.
+
+    The carry of a stateful network moves for the samples charged; the forward of the others is
+    none of theirs. None, for a stateless network, stays None.
 
     Guidance runs the prompt replaced by masks (padding too, as LLaDA's public code does) beside
     the conditional rows: one launch of twice the batch, 2 NFE a sample. Quality is that of the
     conditional rows.
 
-    Raises ValueError while tracing if `logits_fn` returns another shape or dtype.
+    Raises ValueError while tracing if `logits_fn` returns another shape or dtype, or a carry unlike
+    the one it was given.
     """
     batch, length = canvas.shape
     width = network.prompt.shape[1]
+    region = slice(width, width + length)
     tokens = jnp.concatenate([network.prompt, canvas], axis=1)
     if network.guidance is None:
-        logits, quality = _call(network, tokens, network.token_mask, slice(width, width + length))
+        (logits, quality), new = _call(network, tokens, network.token_mask, region, carry)
+        carry = moved(charged, new, carry)
     else:
         blank = jnp.concatenate([jnp.full_like(network.prompt, network.mask_id), canvas], axis=1)
         rows = jnp.concatenate([tokens, blank])
         mask = jnp.concatenate([network.token_mask, network.token_mask])
-        both, quality = _call(network, rows, mask, slice(width, width + length))
+        (both, quality), _ = _call(network, rows, mask, region, None)
         given, free = both[:batch], both[batch:]
         quality = None if quality is None else quality[:batch]
         # -inf - -inf is NaN: an id that the unconditional rows forbid is left to the others.
@@ -99,17 +110,34 @@ def counted_forward(
         sound &= jnp.isfinite(quality)
     sound = jnp.all(sound, axis=-1)
     cost = 1 if network.guidance is None else 2
-    return Output(logits, quality), Tally(
+    tally = Tally(
         nfe=tally.nfe + cost * charged.astype(jnp.int32),
         launches=tally.launches + 1,
         finite=tally.finite & jnp.all(sound | ~charged),
     )
+    return Output(logits, quality), tally, carry
 
 
 def _call(
-    network: Network, tokens: Int[Array, "n t"], mask: Bool[Array, "n t"], region: slice
-) -> Output:
-    logits, quality = network.logits_fn(network.params, tokens, mask, region), None
+    network: Network,
+    tokens: Int[Array, "n t"],
+    mask: Bool[Array, "n t"],
+    region: slice,
+    carry: Carry,
+) -> tuple[Output, Carry]:
+    if carry is None:
+        returned = network.logits_fn(network.params, tokens, mask, region)
+    else:
+        returned = network.logits_fn(network.params, tokens, mask, region, carry=carry)
+        if not isinstance(returned, tuple) or len(returned) != 2:
+            raise ValueError(
+                "logits_fn was given a carry and must return a pair (logits, carry), not "
+                f"{type(returned).__name__}"
+            )
+        returned, new = returned
+        check_same(carry, new)
+        carry = new
+    logits, quality = returned, None
     expected = (tokens.shape[0], region.stop - region.start)
     if isinstance(logits, tuple):
         if len(logits) != 2 or not hasattr(logits[1], "get"):
@@ -130,7 +158,7 @@ def _call(
                 f"expected {list(expected)}: one number a position"
             )
         quality = quality.astype(jnp.float32)
-    return Output(logits.astype(jnp.float32), quality)
+    return Output(logits.astype(jnp.float32), quality), carry
 
 
 def _without_forbidden(network: Network, logits: Float[Array, "b l v"]) -> Float[Array, "b l v"]:

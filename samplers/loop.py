@@ -26,7 +26,7 @@ from .quota import all_quota, paced_quota
 from .schedule import FILL, REFRESH, Rules, Turn, is_over, next_turn
 from .step import Decision, decide
 from .strategy_checks import check_quota, initial_memory
-from .types import Memory, StepNotes
+from .types import Carry, Memory, StepNotes
 
 
 class _State(NamedTuple):
@@ -34,6 +34,7 @@ class _State(NamedTuple):
     turn: Turn
     memory: Memory
     tally: Tally
+    carry: Carry  # of a stateful network, else None
     notes: StepNotes | None  # of the last commit pass; None unless they are recorded
 
 
@@ -68,11 +69,11 @@ def _run(program: Program, inputs: Inputs) -> Outcome:
     network = bound_network(program, inputs)
 
     def one_pass(state: _State) -> _State:
-        canvas, turn, memory, tally, notes = state
+        canvas, turn, memory, tally, carry, notes = state
         uniforms = None
         if inputs.uniforms is not None:
             uniforms = lax.dynamic_index_in_dim(inputs.uniforms, tally.launches, keepdims=False)
-        output, tally = counted_forward(network, canvas, turn.charged, tally)
+        output, tally, carry = counted_forward(network, canvas, turn.charged, tally, carry)
 
         def untouched():
             return Decision(canvas, memory, jnp.zeros(batch, bool), notes)
@@ -90,7 +91,7 @@ def _run(program: Program, inputs: Inputs) -> Outcome:
             )
         if notes is not None:  # a fill takes none
             notes = jax.tree.map(lambda a, b: jnp.where(turn.phase == FILL, a, b), notes, new.notes)
-        return _State(new.canvas, following, new.memory, tally, notes)
+        return _State(new.canvas, following, new.memory, tally, carry, notes)
 
     canvas = jnp.full((batch, length), program.mask_id, jnp.int32)
     cuts = {} if config.top_k is None else {"top_k": knobs.top_k}
@@ -103,6 +104,7 @@ def _run(program: Program, inputs: Inputs) -> Outcome:
         turn=next_turn(rules, canvas, jnp.int32(0), False),
         memory=initial_memory(entry, bound, batch, length),
         tally=empty_tally(batch),
+        carry=inputs.carry,
         notes=_no_notes(batch) if config.record_history else None,
     )
     if config.record_history:

@@ -7,7 +7,7 @@ from jaxtyping import Array, Bool, Float, Int, Key
 from .config import SamplerConfig
 from .forward import Network, Tally
 from .registry import Entry
-from .types import LogitsFn, Settings, StepNotes
+from .types import Carry, LogitsFn, Settings, StepNotes
 
 
 class Knobs(NamedTuple):
@@ -43,7 +43,10 @@ class Program(NamedTuple):
 
 
 class Inputs(NamedTuple):
-    """The traced part of a run."""
+    """The traced part of a run.
+
+    carry: what a stateful network carries into its first forward; None for a stateless one.
+    """
 
     params: Any
     prompt: Int[Array, "b p"]
@@ -51,6 +54,7 @@ class Inputs(NamedTuple):
     keys: Key[Array, "b"]
     knobs: Knobs
     uniforms: Float[Array, "s b l v"] | None
+    carry: Carry
 
 
 class Outcome(NamedTuple):

@@ -9,13 +9,14 @@ import jax.numpy as jnp
 import numpy as np
 from jaxtyping import Array, Bool, Float, Int, Key
 
+from .carry import checked_carry
 from .config import SamplerConfig
 from .loop import run
 from .placement import auto_sharded
 from .program import Inputs, Knobs, Program
 from .registry import get_entry
 from .strategy_checks import host_plan
-from .types import History, LogitsFn, Samples, Settings
+from .types import Carry, History, LogitsFn, Samples, Settings
 
 _compiled = jax.jit(run, static_argnums=0)
 
@@ -32,6 +33,7 @@ def sample(
     num_ids: int | None = None,
     eos_id: int | None = None,
     uniforms: Float[Array, "s b l v"] | None = None,
+    carry: Carry = None,
 ) -> Samples:
     """Fills `config.gen_length` masked positions right of each prompt.
 
@@ -61,6 +63,11 @@ def sample(
       uniforms: replays stored noise: row s replaces the random numbers of the s-th launch
         (refresh passes count); for ancestral strategies, of the s-th nominal step, whether it ran
         a forward or not. Needs noise="gumbel_fp64".
+      carry: for a stateful network, what its first forward is given: a pytree of arrays with the
+        batch first. `logits_fn` is then called with the keyword `carry` and returns
+        (logits, carry). A sample's carry moves with the forwards charged to it alone, so a sample
+        is still independent of its batch. Needs skip_idle=False, refresh_reuse=False and no
+        guidance; ancestral strategies run a forward in every step.
 
     Returns:
       `Samples`. Blocks until the run is finished.
@@ -78,6 +85,7 @@ def sample(
     if not callable(logits_fn) or getattr(logits_fn, "__hash__", None) is None:
         raise ValueError("logits_fn must be a hashable function of params, tokens, mask, region")
     noise = None if uniforms is None else _checked_uniforms(uniforms, batch, config)
+    carry = checked_carry(carry, logits_fn, batch, config)
 
     program = Program(
         logits_fn=logits_fn,
@@ -97,6 +105,7 @@ def sample(
         keys=auto_sharded(keys),
         knobs=_knobs(config),
         uniforms=noise,
+        carry=auto_sharded(carry),
     )
     wide = config.noise == "gumbel_fp64"
     with jax.enable_x64(True) if wide else contextlib.nullcontext():

@@ -13,6 +13,7 @@ import jax.numpy as jnp
 from jax import lax
 from jaxtyping import Array, Bool, Float, Int, Key
 
+from .carry import moved
 from .eos import deferring, ended, fill_after_eos
 from .forward import Output
 from .noise import draw
@@ -236,7 +237,7 @@ def _remask(
     nothing = jnp.zeros(canvas.shape, bool)
     remask, updated = lax.cond(scene.is_fill, lambda: (nothing, memory), select)
     canvas = jnp.where(remask, mask_id, canvas)
-    return canvas, _kept(scene.live, updated, memory), jnp.any(remask, axis=-1)
+    return canvas, moved(scene.live, updated, memory), jnp.any(remask, axis=-1)
 
 
 def _transit(
@@ -261,16 +262,7 @@ def _transit(
         return jnp.where(scene.candidates, obs.drawn, canvas), memory
 
     canvas, updated = lax.cond(scene.is_fill, fill, step)
-    return canvas, _kept(scene.live, updated, memory)
-
-
-def _kept(live: Bool[Array, "b"], updated: Memory, memory: Memory) -> Memory:
-    """The new memory of the live samples and the old one of the others."""
-    return jax.tree.map(
-        lambda new, old: jnp.where(live.reshape(-1, *[1] * (new.ndim - 1)), new, old),
-        updated,
-        memory,
-    )
+    return canvas, moved(scene.live, updated, memory)
 
 
 def _mean(values: Float[Array, "b l"], where: Bool[Array, "b l"]) -> Float[Array, "b"]:

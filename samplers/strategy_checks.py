@@ -4,6 +4,7 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 
+from .carry import signature
 from .config import SamplerConfig
 from .registry import Entry
 from .schedule import Rules
@@ -35,11 +36,6 @@ def check_array(name: str, field: str, value, shape: tuple[int, ...], kind) -> N
 
 def check_memory(name: str, before: Memory, after: Memory) -> None:
     """Raises ValueError unless both memories have the same structure, shapes and dtypes."""
-
-    def signature(memory):
-        leaves, structure = jax.tree.flatten(memory)
-        return structure, [(jnp.shape(x), jnp.result_type(x)) for x in leaves]
-
     if signature(before) != signature(after):
         raise ValueError(
             f"strategy {name!r}: a step returned a memory unlike the one it was given: "

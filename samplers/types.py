@@ -7,9 +7,11 @@ import numpy as np
 from jaxtyping import Array, Bool, Float, Int, Key
 
 # Returns logits [b, l, v] of the region, or a pair (logits, {"quality": Float["b l"]}) for
-# networks with a trained head that judges the tokens held (PRISM, RemeDi).
-LogitsFn = Callable[[Any, Int[Array, "b t"], Bool[Array, "b t"], slice], Any]
+# networks with a trained head that judges the tokens held (PRISM, RemeDi). A stateful network is
+# given its carry too, as the keyword `carry`, and returns (either of these, the new carry).
+LogitsFn = Callable[..., Any]
 Memory = Any  # a pytree whose leaves are arrays with leading axis b
+Carry = Any  # a pytree whose leaves are arrays with leading axis b, or None for no state
 
 
 class StepNotes(NamedTuple):

@@ -1,20 +1,23 @@
-"""Dream, DreamCoder and DiffuCoder: Qwen2 made bidirectional (github.com/DreamLM/Dream).
+"""Dream, Dream-Coder, DreamOn and DiffuCoder: Qwen2 made bidirectional (github.com/DreamLM/Dream).
 
 The published forward gives next-token logits, which its sampler moves one place to the right;
 here the network does that itself, so that position i predicts token i as everywhere else.
+DreamOn's network is Dream's: how it grows and shrinks its canvas is the matter of its sampler,
+which alone knows the tokens for it.
 """
 
 from collections.abc import Mapping
 from typing import Any
 
-from ..decoder import DecoderConfig
-from ..family import Architecture, ModelSpec, Tensor, decoder_spec
-from . import llama
+from ..decoder import NETWORK, DecoderConfig
+from ..family import Architecture, ModelSpec, decoder_spec
+from . import llama, qwen2
 
 
 def _spec(c: Mapping[str, Any]) -> ModelSpec:
+    mask_id = c["mask_token_id"]
     shape = llama.read_shape(c, causal=False, qkv_bias=True, shift=True)
-    return decoder_spec(shape, c, mask_id=c["mask_token_id"])
+    return decoder_spec(shape, c, mask_id)
 
 
 def _write(decoder: DecoderConfig, ids: Mapping[str, int]) -> dict[str, Any]:
@@ -23,24 +26,26 @@ def _write(decoder: DecoderConfig, ids: Mapping[str, int]) -> dict[str, Any]:
 
 DREAM = Architecture(
     name="dream",
-    model_type="Dream",
+    model_types=("Dream",),
     kinds=frozenset({"denoiser"}),
-    # max_window_layers says which layers the sliding window spares; there is no window.
-    read=llama.FIELDS | {"mask_token_id", "max_window_layers"},
+    network=NETWORK,
+    # Without use_sliding_window there is no window, whatever its width and its layers.
+    read=llama.FIELDS
+    | {
+        "delete_token_id",
+        "expand_token_id",
+        "mask_token_id",
+        "max_window_layers",
+        "sliding_window",
+    },
     accepted={
         "hidden_act": ("silu",),
         "rope_scaling": (None,),
-        "sliding_window": (None,),
+        "use_mrope": (False,),
         "use_sliding_window": (False,),
     },
     spec=_spec,
-    tensors=(
-        *llama.TENSORS,
-        *(
-            Tensor(f"model.layers.{{i}}.self_attn.{x}_proj.bias", ("blocks", f"{x}_bias"))
-            for x in "qkv"
-        ),
-    ),
+    tensors=qwen2.TENSORS,
     tied=("head",),
     write=_write,
 )

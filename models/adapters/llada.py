@@ -3,7 +3,7 @@
 from collections.abc import Mapping
 from typing import Any
 
-from ..decoder import DecoderConfig
+from ..decoder import NETWORK, DecoderConfig
 from ..family import Architecture, ModelSpec, Tensor, decoder_spec, layer_tensors
 
 
@@ -19,11 +19,13 @@ def _spec(c: Mapping[str, Any]) -> ModelSpec:
         rope_theta=float(c["rope_theta"]),
         rms_norm_eps=float(c["rms_norm_eps"]),
         tie_embeddings=bool(c["weight_tying"]),
+        max_length=c.get("max_sequence_length"),
     )
     return decoder_spec(decoder, c, mask_id=c["mask_token_id"])
 
 
 def _write(decoder: DecoderConfig, ids: Mapping[str, int]) -> dict[str, Any]:
+    length = {} if decoder.max_length is None else {"max_sequence_length": decoder.max_length}
     return {
         "model_type": "llada",
         "d_model": decoder.hidden_size,
@@ -36,17 +38,19 @@ def _write(decoder: DecoderConfig, ids: Mapping[str, int]) -> dict[str, Any]:
         "rope_theta": decoder.rope_theta,
         "rms_norm_eps": decoder.rms_norm_eps,
         "weight_tying": decoder.tie_embeddings,
+        **length,
         **ids,
     }
 
 
 LLADA = Architecture(
     name="llada",
-    model_type="llada",
+    model_types=("llada",),
     kinds=frozenset({"denoiser"}),
+    network=NETWORK,
     read=frozenset(
-        """d_model embedding_size eos_token_id mask_token_id mlp_hidden_size n_heads n_kv_heads
-        n_layers pad_token_id rms_norm_eps rope_theta vocab_size weight_tying
+        """d_model embedding_size eos_token_id mask_token_id max_sequence_length mlp_hidden_size
+        n_heads n_kv_heads n_layers pad_token_id rms_norm_eps rope_theta vocab_size weight_tying
         tie_word_embeddings""".split()
     ),
     accepted={

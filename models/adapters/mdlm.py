@@ -9,7 +9,7 @@ from typing import Any
 
 import numpy as np
 
-from ..dit import DiTConfig, rotary_frequencies
+from ..dit import NETWORK, DiTConfig, rotary_frequencies
 from ..family import Architecture, ModelSpec, Tensor, layer_tensors
 
 # The fields of `model` in the training code's config: read, or with one accepted value.
@@ -122,8 +122,9 @@ def _spec(c: Mapping[str, Any]) -> ModelSpec:
 
 MDLM = Architecture(
     name="mdlm",
-    model_type="mdlm",
+    model_types=("mdlm",),
     kinds=frozenset({"denoiser"}),
+    network=NETWORK,
     read=frozenset(
         """cond_dim dropout eos_token_id hidden_dim length_used mask_index model model_length
         n_blocks n_heads pad_token_id time_conditioning vocab_size""".split()

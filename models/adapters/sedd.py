@@ -8,6 +8,7 @@ score serves as its logits.
 from collections.abc import Mapping
 from typing import Any
 
+from ..dit import NETWORK
 from ..family import Architecture, ModelSpec
 from . import mdlm
 
@@ -36,8 +37,9 @@ def _spec(c: Mapping[str, Any]) -> ModelSpec:
 
 SEDD = Architecture(
     name="sedd",
-    model_type="sedd",
+    model_types=("sedd",),
     kinds=frozenset({"denoiser"}),
+    network=NETWORK,
     # The training code's config is stored whole; what is not of the network is without effect.
     read=frozenset(
         """data eval graph mask_index model ngpus noise optim sampling tokens training

@@ -231,7 +231,7 @@ def test_all_faults_of_the_tensors_come_in_one_message(folder):
     for part in (
         "missing backbone.output_layer.linear.bias",
         "unexpected backbone.blocks.2.norm1.weight",
-        "backbone.blocks.0.attn_qkv.weight has shape [48, 48], not (144, 48)",
+        "backbone.blocks.0.attn_qkv.weight has shape [48, 48], not [144, 48]",
     ):
         assert part in str(caught.value)
 

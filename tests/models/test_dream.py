@@ -159,7 +159,7 @@ def test_biases_are_required_where_they_belong_and_nowhere_else(folder):
     for part in (
         "missing model.layers.1.self_attn.k_proj.bias",
         "unexpected model.layers.0.self_attn.o_proj.bias",
-        "model.layers.0.self_attn.v_proj.bias has shape [48], not (16,)",
+        "model.layers.0.self_attn.v_proj.bias has shape [48], not [16]",
     ):
         assert part in str(caught.value)
 

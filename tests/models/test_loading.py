@@ -64,14 +64,14 @@ def test_unknown_and_unimplemented_settings_come_in_one_message(folder):
 
 def test_scaled_rope_is_refused_rather_than_ignored(golden, tmp_path):
     shutil.copytree(golden("llama"), tmp_path / "model")
-    edit_config(tmp_path / "model", rope_parameters={"rope_type": "llama3", "rope_theta": 1e4})
-    with pytest.raises(ValueError, match="rope_type='llama3'"):
+    edit_config(tmp_path / "model", rope_parameters={"rope_type": "yarn", "rope_theta": 1e4})
+    with pytest.raises(ValueError, match=r"'yarn'.* is not implemented"):
         load_scorer(str(tmp_path / "model"))
 
 
 def test_the_architecture_argument_replaces_model_type(folder):
     edit_config(folder, model_type="DROP")
-    with pytest.raises(ValueError, match="accepted: dream, llada, llama, mdlm, sedd"):
+    with pytest.raises(ValueError, match=r"accepted: .*dream.*llada.*smdm"):
         load_denoiser(str(folder))
     assert load_denoiser(str(folder), architecture="llada").mask_id == 60
 
@@ -89,7 +89,7 @@ def test_a_family_serves_its_own_kind_alone(golden):
         ("embedded:nobody", "embedded models:"),
         ("no/such/folder", "no folder with a config.json"),
         ("hf:owner/name", "pin a revision"),
-        ("gguf:model.gguf", "GGUF"),
+        ("gguf:model.gguf", "there is no file 'model.gguf'"),
     ],
 )
 def test_sources_that_cannot_be_resolved(source, message):
@@ -165,7 +165,9 @@ def test_a_shape_that_a_family_cannot_express_is_not_written(tmp_path):
 def test_params_can_be_replicated_over_a_mesh(golden):
     mesh = jax.make_mesh((1,), ("data",))
     model = load_denoiser(str(golden("llada")), mesh=mesh)
-    assert all(x.sharding.mesh == mesh for x in jax.tree.leaves(model.params))
+    assert all(
+        x.sharding.device_set == set(jax.devices()[:1]) for x in jax.tree.leaves(model.params)
+    )
 
 
 def test_one_logits_function_per_shape(golden):
@@ -174,7 +176,7 @@ def test_one_logits_function_per_shape(golden):
 
 
 def test_the_registry_lists_models_that_load():
-    entries = list_models()
+    entries = [entry for entry in list_models() if entry.tier == "embedded"]
     assert {e.name for e in entries} == {"kjv-denoiser", "kjv-scorer"}
     for entry in entries:
         load = load_scorer if entry.kind == "scorer" else load_denoiser

@@ -10,7 +10,8 @@ import numpy as np
 import pytest
 
 from dlmeval.models.decoder import hidden_states, project
-from dlmeval.models.denoiser import load_denoiser, load_network
+from dlmeval.models.denoiser import load_denoiser
+from dlmeval.models.loading import load_network
 from dlmeval.samplers import SamplerConfig, get_strategy
 
 PAD, MASK = 57, 60
