@@ -13,6 +13,7 @@ does not fit.
 """
 
 import json
+import math
 import os
 import sys
 from collections.abc import Sequence
@@ -53,14 +54,31 @@ def main(argv: Sequence[str]) -> int:
     """Lists or checks, as the flags say; returns the exit code."""
     logging.set_verbosity(logging.WARNING)  # JAX logs each backend it does not find
     try:
-        if len(argv) > 1:
-            raise ValueError(f"unknown argument {argv[1]!r}; flags are written --name=value")
-        if _LIST.value == (_CHECK.value is not None):
-            raise ValueError("give either --list or --check=SOURCE")
-        return _list() if _LIST.value else _check(_CHECK.value)
-    except ValueError as error:
-        print(f"models.py: {error}", file=sys.stderr)
+        code = _run(argv)
+        sys.stdout.flush()  # else a full disk shows only once Python has ended
+        return code
+    except (ValueError, OSError) as error:
+        print(f"models.py: {' '.join(str(error).split())}", file=sys.stderr)
+        _drop_output()
         return 1
+
+
+def _run(argv: Sequence[str]) -> int:
+    if len(argv) > 1:
+        raise ValueError(f"unknown argument {argv[1]!r}; flags are written --name=value")
+    if _LIST.value == (_CHECK.value is not None):
+        raise ValueError("give either --list or --check=SOURCE")
+    return _list() if _LIST.value else _check(_CHECK.value)
+
+
+def _drop_output() -> None:
+    """Leaves Python nothing to write, where standard output takes no more."""
+    try:
+        sys.stdout.flush()
+    except OSError:
+        nowhere = os.open(os.devnull, os.O_WRONLY)
+        os.dup2(nowhere, sys.stdout.fileno())
+        os.close(nowhere)
 
 
 def _list() -> int:
@@ -145,16 +163,18 @@ def _inspect_registered(entry: registry.ModelEntry) -> inspection.Inspection:
     except ValueError as error:
         if entry.config is None:
             raise
-        print(f"by the shape on record, not by its files: {error}", file=sys.stderr)
+        told = " ".join(str(error).split())
+        print(f"by the shape on record, not by its files: {told}", file=sys.stderr)
         return inspection.inspect_entry(entry)
 
 
 def _device_memory() -> tuple[int, str]:
     """Bytes of one device, and whose they are."""
     if _DEVICE_MEMORY.value is not None:
-        if not _DEVICE_MEMORY.value > 0:
-            raise ValueError(f"--device_memory={_DEVICE_MEMORY.value} must be above 0")
-        return int(_DEVICE_MEMORY.value * GIB), "as --device_memory says"
+        size = _DEVICE_MEMORY.value * GIB
+        if not 0 < size < math.inf:
+            raise ValueError(f"--device_memory={_DEVICE_MEMORY.value} must be above 0 and finite")
+        return int(size), "as --device_memory says"
     device = jax.devices()[0]
     limit = (device.memory_stats() or {}).get("bytes_limit")
     if limit:

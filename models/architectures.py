@@ -8,6 +8,7 @@ from collections.abc import Mapping
 from typing import Any
 
 from . import adapters
+from .config_checks import normalized_ids, shape_problems
 from .family import Architecture, ModelSpec
 
 ARCHITECTURES: dict[str, Architecture] = {
@@ -22,8 +23,9 @@ ARCHITECTURES: dict[str, Architecture] = {
         adapters.LLAMA,
         adapters.MDLM,
         adapters.MPNET,
-        adapters.OPEN_DCODER,
+        # Qwen2 before its relative: where nothing tells them apart, it is the plain one.
         adapters.QWEN2,
+        adapters.OPEN_DCODER,
         adapters.ROBERTA,
         adapters.SEDD,
         adapters.SMDM,
@@ -32,8 +34,8 @@ ARCHITECTURES: dict[str, Architecture] = {
 
 # Book-keeping of Hugging Face's PretrainedConfig: without effect on a forward pass.
 _IGNORED = frozenset(
-    """_attn_implementation_autoset _name_or_path add_cross_attention architectures
-    attention_dropout auto_map bad_words_ids begin_suppress_tokens bos_token_id
+    """_attn_implementation_autoset _name_or_path _num_labels add_cross_attention architectures
+    attention_dropout attn_implementation auto_map bad_words_ids begin_suppress_tokens bos_token_id
     chunk_size_feed_forward cross_attention_hidden_size decoder_start_token_id diversity_penalty
     do_sample dtype early_stopping embedding_dropout encoder_no_repeat_ngram_size
     exponential_decay_length_penalty finetuning_task forced_bos_token_id forced_eos_token_id
@@ -48,6 +50,12 @@ _IGNORED = frozenset(
     use_cache""".split()
 )
 
+# Where "false" in quotes would be taken for true.
+_BOOLEANS = frozenset(
+    """moe_router_enable_expert_bias qk_layernorm tie_word_embeddings time_conditioning
+    weight_tying""".split()
+)
+
 
 def register_architecture(architecture: Architecture) -> None:
     """Adds a family of your own: every `load_*` and `inspection` of this process then knows it.
@@ -56,6 +64,8 @@ def register_architecture(architecture: Architecture) -> None:
         ValueError: its name is taken; or a family already serves one of its kinds under one of
             its model types, and it has no `classes` of its own to be told apart by.
     """
+    if not isinstance(architecture, Architecture):
+        raise ValueError(f"expected an Architecture, got {type(architecture).__name__}")
     name = architecture.name
     if name in ARCHITECTURES:
         raise ValueError(f"architecture {name!r} is already registered; choose another name")
@@ -98,7 +108,7 @@ def architecture_of(
     if not fit:
         names = " or ".join(family.name for family in found)
         raise ValueError(f"model {where!r} is a {names} model and cannot serve as a {kind}")
-    named = set(config.get("architectures") or ())
+    named = {str(name) for name in config.get("architectures") or ()}
     return next((family for family in fit if named.intersection(family.classes)), fit[0])
 
 
@@ -116,12 +126,38 @@ def read_config(config: Mapping[str, Any], family: Architecture, where: str) -> 
                 problems.append(f"{field}={value!r} is not implemented (accepted: {allowed})")
         elif field not in family.read and field not in _IGNORED:
             problems.append(f"unknown field {field!r}")
-    try:
-        spec = family.spec(config)
-    except KeyError as missing:
-        problems.append(f"missing field {missing.args[0]!r}")
-    except ValueError as wrong:
-        problems.append(str(wrong))
-    if problems:
+    problems += [
+        f"{field}={config[field]!r} must be true or false"
+        for field in sorted(_BOOLEANS & config.keys())
+        if not isinstance(config[field], bool | None)
+    ]
+    spec, faults = _spec(config, family)
+    problems += faults
+    if spec is None or problems:
         raise ValueError(f"{where}: config.json of a {family.name} model: " + "; ".join(problems))
     return spec
+
+
+def _spec(config: Mapping[str, Any], family: Architecture) -> tuple[ModelSpec | None, list[str]]:
+    """The translation, or what hinders it: every missing field, else the first wrong ones."""
+    missing: list[str] = []
+    while True:
+        try:
+            # A stand-in for what is missing shows what else is.
+            spec = family.spec({**config, **dict.fromkeys(missing, 1)})
+            faults = shape_problems(spec.network)
+            spec = spec if faults else normalized_ids(spec)
+        except KeyError as error:
+            if error.args[0] in missing:
+                faults = [f"missing field {error.args[0]!r}"]
+            else:
+                missing.append(error.args[0])
+                continue
+        except ValueError as error:
+            faults = [str(error)]
+        except (TypeError, AttributeError, ArithmeticError) as error:
+            faults = [f"a field holds what it cannot hold ({type(error).__name__}: {error})"]
+        else:
+            if not faults and not missing:
+                return spec, []
+        return None, [f"missing field {name!r}" for name in missing] or faults

@@ -100,7 +100,8 @@ def logits_function(
 ) -> Callable[..., Float[Array, "b l v"]]:
     """The logits function of a shape: one object per shape, hence one trace per sampler.
 
-    Its keywords are those `network.inputs` names.
+    Its keywords are those `network.inputs` names. It raises ValueError, while it is traced, for
+    tokens or a mask of another shape or type, and for more tokens than the context.
     """
     forward = network.region_logits or functools.partial(_project_region, network)
 
@@ -111,12 +112,26 @@ def logits_function(
         region: slice,
         **inputs: Any,
     ) -> Float[Array, "b l v"]:
+        tokens, token_mask = _checked_inputs(tokens, token_mask)
         check_length(config, tokens.shape[1])
-        tokens, token_mask = jnp.asarray(tokens), jnp.asarray(token_mask, bool)
         with precision.products(matmul_precision):
             return forward(config, params, tokens, token_mask, region, **inputs)
 
     return logits_fn
+
+
+def _checked_inputs(tokens: Any, token_mask: Any) -> tuple[jax.Array, jax.Array]:
+    """Looks at shapes and types alone, hence at no cost to a compiled program."""
+    tokens, token_mask = jnp.asarray(tokens), jnp.asarray(token_mask)
+    if tokens.ndim != 2 or not jnp.issubdtype(tokens.dtype, jnp.integer):
+        raise ValueError(f"tokens must be a 2-D integer array, not {tokens.dtype}{tokens.shape}")
+    if token_mask.shape != tokens.shape:
+        raise ValueError(
+            f"token_mask has shape {token_mask.shape}, tokens {tokens.shape}; they must agree"
+        )
+    if token_mask.dtype.kind not in "biu":
+        raise ValueError(f"token_mask must hold truth values, not {token_mask.dtype}")
+    return tokens, token_mask.astype(bool)
 
 
 def _project_region(network, config, params, tokens, token_mask, region, **inputs):

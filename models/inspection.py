@@ -14,7 +14,16 @@ from typing import IO, Any, NamedTuple
 import jax
 import numpy as np
 
-from . import architectures, loading, registry, sharding, sources, stored, text_tokens, weights
+from . import (
+    architectures,
+    loading,
+    registry,
+    sharding,
+    sources,
+    stored,
+    text_tokens,
+    weight_table,
+)
 from .family import Architecture, ModelSpec
 from .stored import Stored
 
@@ -209,7 +218,7 @@ def _judge(
     problems += [f"stored twice: {name}" for name in twice]
     if family is not None and spec is not None:
         if "tensors" not in unread:
-            problems += weights.tensor_problems(tensors, family, spec.network)
+            problems += weight_table.tensor_problems(tensors, family, spec.network)
         if tokenizer is not None:
             try:
                 loading.check_tokenizer(tokenizer, family, spec, found.source)

@@ -9,10 +9,11 @@ from .network import Network, Params
 
 # Logits that exist at a time. On CPU they should fit in the cache; elsewhere a matrix product
 # should be large enough to keep the device busy.
-_LOGITS = {"cpu": 1 << 21}
+_LOGITS = {"cpu": 1 << 22}
 _LOGITS_ELSEWHERE = 1 << 28
 # The gradient of the head is as large as the head, for every slice: there should be few.
 _LOGITS_OF_A_GRADIENT = 1 << 24
+# Tiles are multiples of it, as matrix products like them.
 _LEAST_TILE = 256
 
 
@@ -34,7 +35,8 @@ def score_rows(
     labels = ids[:, 1:]
     vocab = config.vocab_size
     limit = _LOGITS.get(jax.default_backend(), _LOGITS_ELSEWHERE)
-    size = min(vocab, max(_LEAST_TILE, limit // max(b * (t - 1), 1)))
+    wanted = limit // max(b * (t - 1), 1) // _LEAST_TILE * _LEAST_TILE
+    size = min(vocab, max(_LEAST_TILE, wanted))
 
     def tile(carry, number):
         largest, total, picked = carry

@@ -6,7 +6,16 @@ from typing import NamedTuple
 
 import jax
 
-from . import architectures, gguf_config, precision, sources, stored, text_tokens, weights
+from . import (
+    architectures,
+    gguf_config,
+    model_files,
+    precision,
+    sources,
+    stored,
+    text_tokens,
+    weights,
+)
 from .family import Architecture, ModelSpec
 from .network import Params
 
@@ -56,7 +65,7 @@ def load_network(
 
     Raises:
         ValueError: what was not found, not understood, not implemented, or is not what was
-            pinned.
+            pinned. That a file changed meanwhile is told by `card.digests`; with `digests`, here.
     """
     if dtype not in DTYPES:
         raise ValueError(f"dtype {dtype!r} is not accepted; use {', '.join(DTYPES)}")
@@ -64,12 +73,14 @@ def load_network(
     name = str(name)
     if name.startswith("gguf:"):
         place = sources.resolve(name)
+        before = model_files.file_states(place)
         file = gguf_config.open_gguf(place)
         config, tensors, twice = file.config, file.tensors, []
         tokenizer = None if file.tokenizer is None else text_tokens.Tokenizer(file.tokenizer)
     else:
         small = tuple(p for p in sources.PATTERNS if p != "*.safetensors")
         place = sources.resolve(name, small)
+        before = model_files.file_states(place, small)
         config = sources.read_json(place / "config.json")
         tokenizer = text_tokens.load_folder(place)
     family = architectures.architecture_of(config, architecture, name, kind)
@@ -78,13 +89,17 @@ def load_network(
         check_tokenizer(tokenizer, family, spec, name)
     if not name.startswith("gguf:"):
         place = sources.resolve(name)
+        # Of files that were read already, the state before that.
+        before = {**model_files.file_states(place), **before}
         tensors, twice = stored.open_safetensors(stored.weight_files(place))
-    hashing = None if digests is None else sources.check_pins(place, digests)
+    hashing = None if digests is None else model_files.check_pins(place, digests)
     params = weights.place_params(
         tensors, family, spec.network, dtype, mesh, where=name, twice=twice
     )
+    if hashing is not None:
+        model_files.check_unchanged(before)
     # Not beside the loading, which it would slow: while the first program compiles.
-    hashing = hashing or sources.start_hashing(place)
+    hashing = hashing or model_files.start_hashing(place, before)
     card = sources.ModelCard(
         name,
         family.name,

@@ -20,7 +20,8 @@ from .masked_posteriors import (
     log_conditionals,
     log_posteriors,
 )
-from .sources import ModelCard, settled
+from .model_files import settled
+from .sources import ModelCard
 
 _MAX_VOCAB = 256
 _MAX_DENSE = 1024  # states up to which powers of the whole matrix are taken

@@ -4,7 +4,6 @@
 epath knows, such as `gs://BUCKET/FOLDER`.
 """
 
-import concurrent.futures
 import hashlib
 import json
 import os
@@ -12,31 +11,13 @@ import pathlib
 import re
 import shutil
 import uuid
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from typing import Any, NamedTuple
 
+from .model_files import NESTED, PATTERNS, Hashing
+
 _EMBEDDED = pathlib.Path(__file__).parent / "embedded"
-_HUB = re.compile(r"hf:([\w.-]+/[\w.-]+)@([\w./-]+)")
-# All a model is made of: weights and their index, configs, tokenizers. Never pickles, never code.
-PATTERNS = ("*.safetensors", "*.json", "merges.txt", "vocab.txt", "tokenizer.model")
-# Pooling of a sentence-transformers model lies one folder down.
-_NESTED = ("1_Pooling/config.json",)
-
-
-class Hashing:
-    """Digests that may still be computed in a thread; two are equal if they come out equal."""
-
-    def __init__(self, future: "concurrent.futures.Future[dict[str, str]]"):
-        self._future = future
-
-    def result(self) -> dict[str, str]:
-        return self._future.result()
-
-    def __eq__(self, other: object) -> bool:
-        return isinstance(other, Hashing) and self.result() == other.result()
-
-    def __hash__(self) -> int:
-        return hash(tuple(sorted(self.result().items())))
+_HUB = re.compile(r"hf:([\w.-]+/[\w.-]+)@([0-9a-fA-F]{7,40})")
 
 
 class ModelCard(NamedTuple):
@@ -62,7 +43,12 @@ class ModelCard(NamedTuple):
 
     @property
     def digests(self) -> dict[str, str]:
-        """sha256 of every file that was read; waits for the hashing that loading began."""
+        """sha256 of every file that was read; waits for the hashing that loading began.
+
+        Raises:
+            ValueError: a file changed while it was loaded, so that its bytes now are not known to
+                be those that were read.
+        """
         return self.hashing.result()
 
 
@@ -79,8 +65,8 @@ def resolve(source: str, patterns: Sequence[str] = PATTERNS) -> pathlib.Path:
         patterns: names of the files that are fetched from a remote source.
 
     Raises:
-        ValueError: unknown embedded name, no such folder or file, `hf:` without a pinned
-            revision, a remote source that cannot be reached.
+        ValueError: unknown embedded name, no such folder or file, `hf:` without the hash of a
+            commit, a remote source that cannot be reached.
     """
     if source.startswith("embedded:"):
         name = source.removeprefix("embedded:")
@@ -92,27 +78,34 @@ def resolve(source: str, patterns: Sequence[str] = PATTERNS) -> pathlib.Path:
         match = _HUB.fullmatch(source)
         if match is None:
             raise ValueError(
-                f"model {source!r} must pin a revision: hf:OWNER/REPO@REVISION (a commit hash)"
+                f"model {source!r} must pin a revision: hf:OWNER/REPO@REVISION, the hash of a"
+                " commit (40 hexadecimal digits, at least 7 of them): a branch or tag can move. The"
+                " repository's list of commits shows it, and `git ls-remote` prints it"
             )
         return _download(source, match[1], match[2], patterns)
     if source.startswith("gguf:"):
-        path = pathlib.Path(source.removeprefix("gguf:")).expanduser()
-        if not path.is_file():
+        path = _local(source.removeprefix("gguf:"))
+        if not os.path.isfile(path):
             raise ValueError(f"model {source!r}: there is no file {str(path)!r}")
         return path
     if "://" in source:
         return _copy(source, patterns)
-    folder = pathlib.Path(source).expanduser()
-    if folder.is_file():
+    folder = _local(source)
+    if os.path.isfile(folder):
         raise ValueError(
             f"model {source!r} is a file; name its folder, or gguf:{source} if it is a GGUF file"
         )
-    if not (folder / "config.json").is_file():
+    if not os.path.isfile(folder / "config.json"):
         raise ValueError(
             f"model {source!r} is no folder with a config.json; accepted: embedded:NAME,"
             " hf:OWNER/REPO@REVISION, gguf:FILE or a folder of config.json and *.safetensors"
         )
     return folder
+
+
+def _local(path: str) -> pathlib.Path:
+    """A path of this machine; any text is one, and `~` of nobody stays as it stands."""
+    return pathlib.Path(os.path.expanduser(path))
 
 
 def read_json(path: pathlib.Path) -> dict[str, Any]:
@@ -130,65 +123,12 @@ def read_json(path: pathlib.Path) -> dict[str, Any]:
     return value
 
 
-def model_files(place: pathlib.Path) -> list[pathlib.Path]:
-    """The files of a model that decide what it computes: weights, configs and tokenizer."""
-    if place.is_file():
-        return [place]
-    found = {path for pattern in (*PATTERNS, *_NESTED) for path in place.glob(pattern)}
-    return sorted(path for path in found if path.name != "card.json")
-
-
-def file_digests(place: pathlib.Path) -> dict[str, str]:
-    """sha256 of `model_files`, by their path below the folder."""
-    digests = {}
-    for path in model_files(place):
-        name = path.name if place.is_file() else path.relative_to(place).as_posix()
-        with path.open("rb") as handle:
-            digests[name] = hashlib.file_digest(handle, "sha256").hexdigest()
-    return digests
-
-
-def start_hashing(place: pathlib.Path) -> Hashing:
-    """Hashes the files of a model in a thread."""
-    pool = concurrent.futures.ThreadPoolExecutor(1, "digests")
-    future = pool.submit(file_digests, place)
-    pool.shutdown(wait=False)
-    return Hashing(future)
-
-
-def check_pins(place: pathlib.Path, pinned: Mapping[str, str]) -> Hashing:
-    """Hashes the files of a model now and holds them against the digests that were pinned.
-
-    Raises:
-        ValueError: a pinned file is missing or holds something else.
-    """
-    found = file_digests(place)
-    wrong = [
-        f"{name} has sha256 {found.get(name, 'nothing: it is missing')}, not {digest}"
-        for name, digest in sorted(pinned.items())
-        if found.get(name) != digest
-    ]
-    if wrong:
-        raise ValueError(
-            f"{place}: files other than those that were pinned: {'; '.join(wrong)}; fetch the"
-            " pinned revision again, or pin what you mean to use"
-        )
-    return settled(found)
-
-
-def settled(digests: Mapping[str, str]) -> Hashing:
-    """Digests that are known already, in the form a card holds them."""
-    future: concurrent.futures.Future[dict[str, str]] = concurrent.futures.Future()
-    future.set_result(dict(digests))
-    return Hashing(future)
-
-
 def _download(source: str, repository: str, revision: str, patterns: Sequence[str]) -> pathlib.Path:
     import huggingface_hub  # only this branch needs a network stack
 
     try:
         folder = huggingface_hub.snapshot_download(
-            repository, revision=revision, allow_patterns=[*patterns, *_NESTED]
+            repository, revision=revision, allow_patterns=[*patterns, *NESTED]
         )
     except Exception as error:  # the hub raises many kinds; all mean the same to the user
         offline = os.environ.get("HF_HUB_OFFLINE", "") not in ("", "0")
@@ -215,11 +155,11 @@ def _copy(source: str, patterns: Sequence[str]) -> pathlib.Path:
     folder = cache / f"{re.sub(r'[^.a-zA-Z0-9-]+', '_', source)}-{digest}"
     try:
         remote = epath.Path(source)
-        found = [path for pattern in (*patterns, *_NESTED) for path in remote.glob(pattern)]
+        found = [path for pattern in (*patterns, *NESTED) for path in remote.glob(pattern)]
         if not any(path.name == "config.json" for path in found):
             raise FileNotFoundError(f"no config.json in {source}")
         copies = {folder / path.relative_to(remote): path for path in found}
-        for gone in {old for pattern in (*patterns, *_NESTED) for old in folder.glob(pattern)}:
+        for gone in {old for pattern in (*patterns, *NESTED) for old in folder.glob(pattern)}:
             if gone not in copies:
                 gone.unlink()
         for local, path in copies.items():

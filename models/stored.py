@@ -1,5 +1,6 @@
 """Tensors as they lie in files: names, shapes, types, and a way to read one into a buffer."""
 
+import collections
 import functools
 import json
 import os
@@ -46,7 +47,7 @@ def weight_files(folder: pathlib.Path) -> list[pathlib.Path]:
 
     Raises:
         ValueError: there is none (saying so of pickles, which are never opened), or the index
-            names files that are missing, of another kind, or of another folder.
+            names no file, or files that are missing, of another kind, or of another folder.
     """
     index = folder / "model.safetensors.index.json"
     if index.is_file():
@@ -61,6 +62,8 @@ def weight_files(folder: pathlib.Path) -> list[pathlib.Path]:
                 f"{index} names {', '.join(map(repr, others))}; only safetensors files of its own"
                 " folder are read"
             )
+        if not names:
+            raise ValueError(f"{index} names no tensor in its weight_map: fetch it again")
         missing = [name for name in names if not (folder / name).is_file()]
         if missing:
             raise ValueError(
@@ -84,14 +87,16 @@ def weight_files(folder: pathlib.Path) -> list[pathlib.Path]:
 
 
 def open_safetensors(files: Iterable[pathlib.Path]) -> tuple[dict[str, Stored], list[str]]:
-    """The tensors of some files by name, and the names that are stored more than once.
+    """The tensors of some files by name, and what is stored more than once, pair by pair of files.
 
     Raises:
         ValueError: a file that cannot be read, is cut short, or is no safetensors file.
     """
     tensors: dict[str, Stored] = {}
-    twice = []
+    repeated = collections.defaultdict(list)
     for path in files:
+        if path.is_dir():
+            raise ValueError(f"cannot read {path}: it is a folder, not a file")
         try:
             with safetensors.safe_open(path, "numpy"):  # checks offsets, shapes and the length
                 pass
@@ -103,7 +108,7 @@ def open_safetensors(files: Iterable[pathlib.Path]) -> tuple[dict[str, Stored], 
         header.pop("__metadata__", None)
         for name, entry in header.items():
             if name in tensors:
-                twice.append(name)
+                repeated[tensors[name].file.name, path.name].append(name)
             start, end = (8 + size + offset for offset in entry["data_offsets"])
             tensors[name] = Stored(
                 path,
@@ -112,7 +117,15 @@ def open_safetensors(files: Iterable[pathlib.Path]) -> tuple[dict[str, Stored], 
                 tuple(entry["shape"]),
                 functools.partial(read_span, path, start, end),
             )
-    return tensors, twice
+    return tensors, [_twice(names, *pair) for pair, names in repeated.items()]
+
+
+def _twice(names: list[str], first: str, second: str) -> str:
+    more = f" and {len(names) - 1} more" if len(names) > 1 else ""
+    return (
+        f"{names[0]}{more} (in {first} and in {second}; without an index all files are read:"
+        " remove one of the two, or move it elsewhere)"
+    )
 
 
 def read_span(path: pathlib.Path, start: int, end: int, out: np.ndarray) -> None:

@@ -13,7 +13,7 @@ from .network import Params
 
 # Positions a launch on CPU, where more gain nothing, and launches at a time: what one of them does
 # on a single core, others fill up.
-_TOKENS_ON_CPU = 1 << 10
+_TOKENS_ON_CPU = 1 << 11
 _AT_A_TIME_ON_CPU = 2
 # First guess of the memory a position takes elsewhere; halving corrects it.
 _BYTES_PER_TOKEN = 1 << 18

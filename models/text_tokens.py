@@ -17,12 +17,24 @@ class Tokenizer(NamedTuple):
     backend: tokenizers.Tokenizer
 
     def encode(self, text: str) -> list[int]:
-        """Ids of a text, without special tokens."""
-        return self.backend.encode(text, add_special_tokens=False).ids
+        """Ids of a text, without special tokens.
+
+        Raises:
+            ValueError: it holds a lone surrogate.
+        """
+        try:
+            return self.backend.encode(text, add_special_tokens=False).ids
+        except TypeError:
+            _refuse_surrogates([text])
+            raise
 
     def encode_batch(self, texts: Sequence[str]) -> list[list[int]]:
-        """Ids of many texts, without special tokens."""
-        return [e.ids for e in self.backend.encode_batch(list(texts), add_special_tokens=False)]
+        """Ids of many texts, without special tokens.
+
+        Raises:
+            ValueError: a text holds a lone surrogate; names its index.
+        """
+        return [encoding.ids for encoding in self._encodings(texts)]
 
     def encode_special(
         self, texts: Sequence[str], max_length: int | None = None
@@ -37,9 +49,10 @@ class Tokenizer(NamedTuple):
                 end, not the special tokens. Default: texts are not cut.
 
         Raises:
-            ValueError: `max_length` has no room for the special tokens.
+            ValueError: `max_length` has no room for the special tokens; a text holds a lone
+                surrogate.
         """
-        encodings = self.backend.encode_batch(list(texts), add_special_tokens=False)
+        encodings = self._encodings(texts)
         if max_length is not None:
             room = max_length - self.backend.num_special_tokens_to_add(False)
             if room < 0:
@@ -47,6 +60,13 @@ class Tokenizer(NamedTuple):
             for encoding in encodings:
                 encoding.truncate(room)
         return [self.backend.post_process(encoding).ids for encoding in encodings]
+
+    def _encodings(self, texts: Sequence[str]) -> list[tokenizers.Encoding]:
+        try:
+            return self.backend.encode_batch(list(texts), add_special_tokens=False)
+        except TypeError:  # what the Rust side says of a surrogate, and names no text
+            _refuse_surrogates(texts)
+            raise
 
     def decode(self, ids: Iterable[int]) -> str:
         """Text of ids; special tokens stay as they are, stray bytes become U+FFFD."""
@@ -65,6 +85,23 @@ class Tokenizer(NamedTuple):
         """Writes the one-file form that `load` reads."""
         path.parent.mkdir(parents=True, exist_ok=True)
         self.backend.save(str(path))
+
+
+def _refuse_surrogates(texts: Sequence[str]) -> None:
+    """Names the first text that UTF-8 cannot hold, if one is there.
+
+    Raises:
+        ValueError: its index and what stands where.
+    """
+    for i, text in enumerate(texts):
+        try:
+            if isinstance(text, str):
+                text.encode()
+        except UnicodeEncodeError as error:
+            raise ValueError(
+                f"text {i} holds the lone surrogate {text[error.start]!r}, which is half a"
+                " character: read the file it comes from as UTF-8, or replace it"
+            ) from error
 
 
 def load(path: pathlib.Path) -> Tokenizer:

@@ -65,7 +65,7 @@ def read_folder(folder: pathlib.Path) -> tokenizers.Tokenizer | None:
         return _checked(folder, byte_level_bpe, vocab, merges, added, style, config)
     if (folder / "vocab.txt").is_file():
         _known(kind, dict.fromkeys(_WORD_PIECE), folder / "vocab.txt")
-        lines = (folder / "vocab.txt").read_text(encoding="utf-8").rstrip("\n").split("\n")
+        lines = _read_text(folder / "vocab.txt").rstrip("\n").split("\n")
         vocab = {line.rstrip("\r"): number for number, line in enumerate(lines)}
         return _checked(folder, word_piece, vocab, added, config)
     if (folder / "tokenizer.model").is_file():
@@ -164,10 +164,10 @@ def read_merges(path: pathlib.Path) -> list[tuple[str, str]]:
     """The pairs of merges.txt in their order.
 
     Raises:
-        ValueError: a line that is not two pieces.
+        ValueError: a line that is not two pieces, or a file that cannot be read as UTF-8.
     """
     merges = []
-    for number, line in enumerate(path.read_text(encoding="utf-8").split("\n"), 1):
+    for number, line in enumerate(_read_text(path).split("\n"), 1):
         line = line.rstrip("\r")
         if not line or (number == 1 and line.startswith("#version")):
             continue
@@ -270,12 +270,19 @@ def _vocabulary(value: Mapping[str, Any], path: pathlib.Path) -> dict[str, int]:
     return dict(value)
 
 
+def _read_text(path: pathlib.Path) -> str:
+    try:
+        return path.read_text(encoding="utf-8")
+    except (OSError, UnicodeDecodeError) as error:
+        raise ValueError(f"{path} cannot be read as UTF-8: {error}") from error
+
+
 def _read_json(path: pathlib.Path) -> dict[str, Any]:
     if not path.is_file():
         return {}
     try:
-        value = json.loads(path.read_text(encoding="utf-8"))
-    except ValueError as error:
+        value = json.loads(_read_text(path))
+    except json.JSONDecodeError as error:
         raise ValueError(f"{path} is not JSON: {error}") from error
     if not isinstance(value, dict):
         raise ValueError(f"{path} must hold a JSON object")

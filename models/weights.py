@@ -1,16 +1,14 @@
-"""Stored tensors to parameters and back, by the tables of `architectures`.
+"""Stored tensors to parameters and back, by the tables of `architectures` (`weight_table`).
 
 A checkpoint is streamed: a few tensors at a time go through one buffer on the host, straight to
 the devices that hold them, where they are cast and laid into the stack of their layers.
 """
 
-import collections
 import concurrent.futures
 import functools
 import pathlib
-import re
-from collections.abc import Callable, Iterable, Iterator, Mapping
-from typing import Any, NamedTuple
+from collections.abc import Mapping
+from typing import Any
 
 import jax
 import jax.numpy as jnp
@@ -19,28 +17,16 @@ import numpy as np
 import safetensors.numpy
 
 from . import sharding, stored
-from .family import Architecture, NetworkConfig, Tensor
+from .family import Architecture, NetworkConfig
 from .network import Params
 from .stored import Stored
+from .weight_table import Leaf, canonical_names, leaves_of, tensor_problems
 
 # Bytes that go through the host at a time, unless one tensor is larger.
 _BUFFER = 1 << 29
 _READERS = 2
 # What JAX asks of memory on CPU to take it over rather than copy it.
 _ALIGNMENT = 64
-
-
-class _Leaf(NamedTuple):
-    """One array of ours: its table row, shape, and the checkpoint's names in stacking order."""
-
-    row: Tensor
-    shape: tuple[int, ...]
-    names: tuple[str, ...]
-
-    @property
-    def piece(self) -> tuple[int, ...]:
-        """The shape of what one name gives, without the axes that are stacked."""
-        return self.shape[sum(mark in self.row.name for mark in ("{i}", "{e}")) :]
 
 
 def load_params(
@@ -82,7 +68,7 @@ def place_params(
         dtype: type of the parameters in memory.
         mesh: as in `sharding.placement`; default: the first device.
         where: what messages name.
-        twice: names stored more than once.
+        twice: what is stored more than once, as `stored.open_safetensors` words it.
 
     Raises:
         ValueError: tensors that are missing, unexpected, stored twice, misshapen, of a type that
@@ -100,7 +86,7 @@ def place_params(
     if problems:
         raise ValueError(f"{where}: tensors of a {family.name} model: " + "; ".join(problems))
     params: Params = {}
-    leaves = list(_leaves(family, config))
+    leaves = list(leaves_of(family, config))
     largest_file = max(entry.file.stat().st_size for entry in found.values())
     # Half a file in all, since on CPU what has left a buffer is on the host too.
     size = min(_BUFFER, largest_file // (2 * _READERS))
@@ -108,7 +94,7 @@ def place_params(
     # Of this thread: others do not see what `jax.default_device` sets around the call.
     device = jax.config.jax_default_device  # pyright: ignore[reportAttributeAccessIssue]
 
-    def place(leaf: _Leaf) -> jax.Array:
+    def place(leaf: Leaf) -> jax.Array:
         try:
             buffer = buffers.pop()
         except IndexError:  # a thread's first
@@ -132,67 +118,6 @@ def place_params(
     return params
 
 
-def tensor_problems(
-    tensors: Mapping[str, Stored], family: Architecture, config: NetworkConfig
-) -> list[str]:
-    """What is missing, unexpected, misshapen or of another type; nothing is read for it."""
-    found = canonical_names(tensors, family, config)
-    expected = expected_tensors(family, config)
-    spare = _spare_names(family, config)
-    problems = [f"missing {name}" for name in sorted(expected.keys() - found.keys())]
-    held = collections.Counter(_table_names(tensors, family, config).values())
-    for name in sorted(name for name in expected if held[name] > 1):
-        problems.append(f"stored twice {name}, under names that mean the same")
-    known = expected.keys() | family.constants.keys()
-    for name in sorted(found.keys() - known):
-        if name not in spare and not any(re.fullmatch(p, name) for p in family.ignored):
-            problems.append(f"unexpected {name}")
-    for name in sorted(expected.keys() & found.keys()):
-        entry = found[name]
-        if entry.shape != expected[name]:
-            problems.append(f"{name} has shape {list(entry.shape)}, not {list(expected[name])}")
-        if entry.dtype is None:
-            problems.append(f"{name} has type {entry.type_name}, not one of {stored.TYPES}")
-    return problems
-
-
-def canonical_names(
-    tensors: Mapping[str, Stored], family: Architecture, config: NetworkConfig
-) -> dict[str, Stored]:
-    """The tensors by the names of the table: older endings renamed, a common prefix taken off."""
-    names = _table_names(tensors, family, config)
-    return {names[name]: entry for name, entry in tensors.items()}
-
-
-def _table_names(
-    stored_names: Iterable[str], family: Architecture, config: NetworkConfig
-) -> dict[str, str]:
-    """The table's name for each stored one."""
-    renamed = {}
-    for name in stored_names:
-        renamed[name] = name
-        for old, new in family.renamed.items():
-            if name.endswith(old):
-                renamed[name] = name.removesuffix(old) + new
-    there = set(renamed.values())
-    expected = expected_tensors(family, config).keys()
-    prefix = max(family.prefixes, key=lambda p: sum(p + name in there for name in expected))
-    return {stored: name.removeprefix(prefix) for stored, name in renamed.items()}
-
-
-def expected_tensors(family: Architecture, config: NetworkConfig) -> Mapping[str, tuple[int, ...]]:
-    """Name and stored shape of every tensor a checkpoint of this shape must hold."""
-    expected = {}
-    for leaf in _leaves(family, config):
-        shape = leaf.piece
-        if leaf.row.stored is not None:
-            shape = leaf.row.stored(config)
-        elif leaf.row.transpose:
-            shape = tuple(reversed(shape))
-        expected |= dict.fromkeys(leaf.names, tuple(shape))
-    return expected
-
-
 def save_params(
     path: pathlib.Path, family: Architecture, config: NetworkConfig, params: Params
 ) -> None:
@@ -202,7 +127,7 @@ def save_params(
         ValueError: the family's files fuse tensors; such files are only read.
     """
     tensors = {}
-    for leaf in _leaves(family, config):
+    for leaf in leaves_of(family, config):
         if leaf.row.part is not None:
             raise ValueError(f"{family.name}: {leaf.row.name} is fused; such files are only read")
         value = np.asarray(_at(params, leaf.row.path)).astype(ml_dtypes.bfloat16)
@@ -214,7 +139,7 @@ def save_params(
 
 
 def _place(
-    leaf: _Leaf,
+    leaf: Leaf,
     found: Mapping[str, Stored],
     config: NetworkConfig,
     dtype: np.dtype,
@@ -289,51 +214,6 @@ def _insert(stack: jax.Array, part: jax.Array, start: int) -> jax.Array:
 def _nbytes(entry: Stored) -> int:
     """Room for a tensor in whatever type it comes to be read."""
     return int(np.prod(entry.shape)) * 4
-
-
-def _leaves(family: Architecture, config: NetworkConfig) -> Iterator[_Leaf]:
-    """The parameters a network of this shape has, in the order of the table."""
-    shapes = _shapes(family.network.abstract_params, config)
-    known = {
-        tuple(key.key for key in path): tuple(leaf.shape)
-        for path, leaf in jax.tree_util.tree_leaves_with_path(shapes)
-    }
-    for row in family.tensors:
-        if row.path[0] in family.tied and getattr(config, "tie_embeddings", False):
-            continue
-        shape = known.pop(row.path, None)
-        if shape is not None:
-            yield _Leaf(row, shape, tuple(_names(row, config)))
-        elif not row.optional:
-            raise ValueError(
-                f"the table of {family.name} puts {row.name} at {'.'.join(row.path)}, of which the"
-                " network has none left"
-            )
-    if known:
-        missing = ", ".join(".".join(path) for path in known)
-        raise ValueError(f"the table of {family.name} has no row for the parameters {missing}")
-
-
-@functools.cache
-def _shapes(abstract_params: Callable[..., Params], config: NetworkConfig) -> Params:
-    """Traced once; whoever asks must leave it as it is."""
-    return abstract_params(config)
-
-
-def _names(row: Tensor, config: NetworkConfig) -> list[str]:
-    layers = range(config.num_layers) if "{i}" in row.name else (None,)
-    experts = range(config.num_experts) if "{e}" in row.name else (None,)
-    return [
-        row.name.replace("{i}", str(layer)).replace("{e}", str(expert))
-        for layer in layers
-        for expert in experts
-    ]
-
-
-def _spare_names(family: Architecture, config: NetworkConfig) -> set[str]:
-    """Names of parameters that a network with tied embeddings may store all the same."""
-    rows = [row for row in family.tensors if row.path[0] in family.tied]
-    return {name for row in rows for name in _names(row, config)}
 
 
 def _at(tree: Any, path: tuple[str, ...]) -> Any:

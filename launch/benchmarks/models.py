@@ -13,7 +13,7 @@ import numpy as np
 import safetensors.numpy
 
 from dlmeval.launch.benchmarks.timing import Row, cpu_note, interleave, median_ratio
-from dlmeval.models import Scorer, adapters, decoder, load_scorer, published, weights
+from dlmeval.models import Scorer, adapters, decoder, load_scorer, published, weight_table
 from dlmeval.models.likelihood import score_rows
 
 # Scored rows have this many tokens; HF takes them one at a time, which is its fastest on CPU.
@@ -31,12 +31,14 @@ def run(repeats: int, small: bool) -> Iterator[Row]:
 def scoring(name: str, build, target: str, repeats: int, small: bool) -> Row:
     """Tokens a second of `Scorer.nll` and of HF's forward with labels, same weights and rows.
 
-    The model is built by HF with random weights, saved, and loaded by us from that folder.
+    The model is built by HF with random weights, saved, and loaded by us from that folder. Also
+    timed are HF's linear layers alone, which bound what any float32 program can gain.
     """
-    rows, length = (1, 32) if small else (2, _LENGTH)
+    rows, length = (1, 32) if small else (4, _LENGTH)
     title = f"NLL of {length}-token rows, {name}, float32"
     try:
         import torch
+        from transformers.pytorch_utils import Conv1D
     except ImportError:
         return Row(title, "tokens/s", None, None, None, target, "torch is not installed: skipped")
     model = build(small).eval()
@@ -54,8 +56,19 @@ def scoring(name: str, build, target: str, repeats: int, small: bool) -> Row:
             batches = (torch.from_numpy(row[None]) for row in ids)
             return np.array([model(x, labels=x).loss.item() * (length - 1) for x in batches])
 
+    layers = [m for m in model.modules() if isinstance(m, torch.nn.Linear | Conv1D)]
+    inputs = {width: torch.rand(1, length, width) for width in {_width(m) for m in layers}}
+
+    def products() -> None:
+        with torch.inference_mode():
+            for _ in range(rows):
+                for layer in layers:
+                    layer(inputs[_width(layer)])
+
     difference = float(np.max(np.abs(ours() / peer() - 1)))
-    seconds = interleave({"peer": peer, "ours": ours}, repeats, ready=("peer", "ours"))
+    sides = {"peer": peer, "ours": ours, "products": products}
+    seconds = interleave(sides, repeats, ready=("peer", "ours"))
+    bound = median_ratio(seconds["peer"].wall, seconds["products"].wall)
     return Row(
         title,
         "tokens/s",
@@ -63,8 +76,8 @@ def scoring(name: str, build, target: str, repeats: int, small: bool) -> Row:
         rows * length / statistics.median(seconds["peer"].wall),
         median_ratio(seconds["peer"].wall, seconds["ours"].wall),
         target,
-        f"ours / HF PyTorch, {cpu_note(seconds['peer'], seconds['ours'])}; NLLs agree to "
-        f"{difference:.1e} relative",
+        f"ours / HF PyTorch, {cpu_note(seconds['peer'], seconds['ours'])}; HF over its own matrix "
+        f"products alone {bound:.3g}; NLLs agree to {difference:.1e} relative",
     )
 
 
@@ -156,9 +169,14 @@ def _write_random(folder: pathlib.Path, config: decoder.DecoderConfig) -> None:
     published.write_json(folder / "config.json", {"model_type": "llama", **written})
     tensors = {
         name: rng.random(shape, np.float32)
-        for name, shape in weights.expected_tensors(adapters.LLAMA, config).items()
+        for name, shape in weight_table.expected_tensors(adapters.LLAMA, config).items()
     }
     safetensors.numpy.save_file(tensors, folder / "model.safetensors")
+
+
+def _width(layer: Any) -> int:
+    """Inputs of a linear layer: PyTorch's stores [out, in], GPT-2's [in, out]."""
+    return getattr(layer, "in_features", None) or layer.weight.shape[0]
 
 
 def _gpt2_small(small: bool):

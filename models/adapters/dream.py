@@ -47,5 +47,6 @@ DREAM = Architecture(
     spec=_spec,
     tensors=qwen2.TENSORS,
     tied=("head",),
+    ignored=llama.BUFFERS,
     write=_write,
 )

@@ -81,7 +81,10 @@ GPT2 = Architecture(
     ),
     tied=("head",),
     prefixes=("", "transformer."),
-    # The causal mask and its filling, which old files hold as buffers.
-    ignored=(r"(transformer\.)?h\.\d+\.attn\.(masked_)?bias",),
+    # The causal mask and its filling, which old files hold as buffers; heads of tasks.
+    ignored=(
+        r"(transformer\.)?h\.\d+\.attn\.(masked_)?bias",
+        r"(score|classifier|qa_outputs|multiple_choice_head)\..*",
+    ),
     pooling="last",
 )

@@ -34,4 +34,5 @@ ILLADA = Architecture(
     spec=_spec,
     tensors=llama.TENSORS,
     tied=("head",),
+    ignored=llama.BUFFERS,
 )

@@ -79,4 +79,5 @@ LLADA_MOE = Architecture(
         ),
     ),
     tied=("head",),
+    ignored=llama.BUFFERS,
 )

@@ -24,6 +24,9 @@ _SCALINGS: Mapping[str, Mapping[str, str]] = {
     },
 }
 
+# Rotary frequencies, which older files hold as buffers; the config fixes them.
+BUFFERS = (r"model\.(layers\.\d+\.self_attn\.)?rotary_emb\.inv_freq",)
+
 WITHOUT_MLP = (
     Tensor("model.embed_tokens.weight", ("embed",)),
     *layer_tensors(
@@ -97,9 +100,13 @@ def read_rope(c: Mapping[str, Any]) -> tuple[float, RopeScaling | None]:
 
 
 def _read_rope(c: Mapping[str, Any], name: str) -> tuple[float, RopeScaling | None]:
+    if not isinstance(c.get(name) or {}, Mapping):
+        raise ValueError(f"{name}={c[name]!r} must be an object or null")
     fields = dict(c.get(name) or {})
+    if fields.get("partial_rotary_factor") == 1:
+        del fields["partial_rotary_factor"]
     theta = float(fields.pop("rope_theta", None) or c.get("rope_theta") or 10_000.0)
-    kinds = {fields.pop(key) for key in ("rope_type", "type") if key in fields}
+    kinds = {str(fields.pop(key)) for key in ("rope_type", "type") if key in fields}
     if not fields and kinds <= {"default"}:
         return theta, None
     kind = kinds.pop() if len(kinds) == 1 else ""
@@ -156,5 +163,6 @@ LLAMA = Architecture(
     spec=_spec,
     tensors=TENSORS,
     tied=("head",),
+    ignored=BUFFERS,
     write=lambda decoder, ids: {"model_type": "llama", **write_shape(decoder, ids)},
 )

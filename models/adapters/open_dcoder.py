@@ -9,7 +9,7 @@ from typing import Any
 
 from ..decoder import NETWORK
 from ..family import Architecture, ModelSpec, decoder_spec
-from . import qwen2
+from . import llama, qwen2
 
 
 def _spec(c: Mapping[str, Any]) -> ModelSpec:
@@ -33,4 +33,5 @@ OPEN_DCODER = Architecture(
     spec=_spec,
     tensors=qwen2.TENSORS,
     tied=("head",),
+    ignored=llama.BUFFERS,
 )

@@ -46,5 +46,6 @@ QWEN2 = Architecture(
     spec=_spec,
     tensors=TENSORS,
     tied=("head",),
+    ignored=llama.BUFFERS,
     write=lambda decoder, ids: {"model_type": "qwen2", **llama.write_shape(decoder, ids)},
 )

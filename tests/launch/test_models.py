@@ -55,10 +55,14 @@ def outcomes(golden, tmp_path_factory):
         ],
         "too long": ["--check=gpt2", "--length=2000", "--device_memory=16"],
         "unpinned": ["--check=hf:owner/name"],
-        "offline": ["--check=hf:owner/name@abc"],
+        "offline": ["--check=hf:owner/name@abc1234"],
         "nothing": [],
         "surplus": ["--list", "more"],
         "memory": [sound, "--device_memory=0"],
+        "endless memory": ["--check=llama-3-8b", "--device_memory=inf"],
+        "too much memory": [sound, "--device_memory=1e308"],
+        "odd name": ["--check=~nosuchuserxyz/m"],
+        "long name": [f"--check={'m' * 5000}"],
         "rows": [sound, "--batch_size=0"],
     }
     done = subprocess.run(
@@ -133,6 +137,10 @@ def test_the_exit_code_says_whether_it_fits(outcomes):
         ("nothing", "give either --list or --check=SOURCE"),
         ("surplus", "unknown argument 'more'"),
         ("memory", "--device_memory=0.0 must be above 0"),
+        ("endless memory", "--device_memory=inf must be above 0 and finite"),
+        ("too much memory", "--device_memory=1e+308 must be above 0 and finite"),
+        ("odd name", "no folder with a config.json"),
+        ("long name", "no folder with a config.json"),
         ("rows", "batch_size=0 must be at least 1"),
     ],
 )
@@ -140,7 +148,23 @@ def test_bad_input_is_one_line(outcomes, name, message):
     code, out, err = outcomes[name]
     assert (code, out) == (1, "")
     assert message in err
-    assert len(err.splitlines()) == 1
+    told = [line for line in err.splitlines() if "by the shape on record" not in line]
+    assert len(told) == 1
+
+
+@pytest.mark.skipif(not pathlib.Path("/dev/full").exists(), reason="Linux has /dev/full")
+def test_a_full_disk_is_one_line():
+    with open("/dev/full", "w") as full:
+        done = subprocess.run(
+            [sys.executable, str(SCRIPT), "--list"],
+            env={"JAX_PLATFORMS": "cpu"},
+            stdout=full,
+            stderr=subprocess.PIPE,
+            text=True,
+            check=False,
+        )
+    assert done.returncode == 1
+    assert re.fullmatch(r"models\.py: .*No space left on device.*\n", done.stderr)
 
 
 def test_a_canvas_beyond_the_context_is_a_problem(outcomes):

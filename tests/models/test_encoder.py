@@ -258,6 +258,7 @@ def test_a_text_without_any_token_is_named(golden, tmp_path):
         (["a", None], "sequence of str, not .* NoneType"),
         (None, "sequence of str, not .* NoneType"),
         ([["a"]], "sequence of str, not .* list"),
+        (["a", "b\ud800"], r"text 1 holds the lone surrogate '\\ud800'"),
         ([], "texts is empty"),
         (iter([]), "texts is empty"),
     ],

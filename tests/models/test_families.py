@@ -12,7 +12,15 @@ import pytest
 import safetensors.numpy
 
 from dlmeval import samplers
-from dlmeval.models import architectures, decoder, load_denoiser, load_scorer, moe, rotary, weights
+from dlmeval.models import (
+    architectures,
+    decoder,
+    load_denoiser,
+    load_scorer,
+    moe,
+    rotary,
+    weight_table,
+)
 
 TOLERANCE = 1e-4
 
@@ -174,7 +182,7 @@ def test_tensors_that_only_some_shapes_have(load, golden, tmp_path):
     family = architectures.ARCHITECTURES["llada_moe"]
     changes = {"qk_layernorm": False, "moe_router_enable_expert_bias": True}
     changed = architectures.read_config(model.card.config | changes, family, "here").network
-    names = weights.expected_tensors(family, changed).keys()
+    names = weight_table.expected_tensors(family, changed).keys()
     assert "model.layers.1.mlp.expert_bias" in names
     assert not any("_norm.weight" in name for name in names if "self_attn" in name)
 
@@ -280,7 +288,7 @@ def test_open_dcoder_is_dream_under_the_name_of_qwen2(golden, tmp_path):
 def test_illada_is_llada_under_the_names_of_llama(golden, tmp_path):
     tensors = safetensors.numpy.load_file(golden("llada") / "weights.safetensors")
     theirs, ours = (
-        weights.expected_tensors(architectures.ARCHITECTURES[name], config)
+        weight_table.expected_tensors(architectures.ARCHITECTURES[name], config)
         for name, config in (("llada", LLADA), ("illada", LLADA))
     )
     tables = [architectures.ARCHITECTURES[name].tensors for name in ("llada", "llama")]

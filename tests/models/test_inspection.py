@@ -195,10 +195,10 @@ def test_hub_repositories_are_checked_by_headers_alone(llada, tmp_path, monkeypa
     hub = FakeHub(llada, offline)
     monkeypatch.setattr(huggingface_hub, "snapshot_download", snapshot_download)
     monkeypatch.setattr(huggingface_hub, "get_safetensors_metadata", hub.get_safetensors_metadata)
-    found = inspection.inspect_source("hf:owner/name@abc123")
+    found = inspection.inspect_source("hf:owner/name@abc1234")
     assert found.problems == ()
     assert "*.safetensors" not in patterns
-    assert hub.asked == [("owner/name", "abc123")]
+    assert hub.asked == [("owner/name", "abc1234")]
     assert found.unread == (("tensors",) if offline else ())
     assert bool(found.types) is not offline
     local = inspection.inspect_source(str(llada))

@@ -14,10 +14,11 @@ from dlmeval.models import (
     list_models,
     load_denoiser,
     load_scorer,
+    model_files,
     published,
     sources,
     text_tokens,
-    weights,
+    weight_table,
 )
 
 
@@ -120,7 +121,7 @@ def test_without_tokenizer_files_the_tokenizer_is_none(golden):
     assert (model.num_ids, model.mask_id, model.eos_id, model.pad_id) == (61, 60, 57, 57)
     assert (
         model.card.digests["weights.safetensors"]
-        == sources.file_digests(golden("llada"))["weights.safetensors"]
+        == model_files.file_digests(golden("llada"))["weights.safetensors"]
     )
     assert model.card.num_params == 52464
 
@@ -147,7 +148,7 @@ def test_a_written_model_reads_back(tmp_path, family, choices, tied):
     assert model.tokenizer.encode("small") == tokenizer.encode("small")
     for ours, theirs in zip(jax.tree.leaves(params), jax.tree.leaves(model.params), strict=True):
         np.testing.assert_allclose(ours, theirs, rtol=2**-8)
-    table = weights.expected_tensors(architectures.ARCHITECTURES[family], config)
+    table = weight_table.expected_tensors(architectures.ARCHITECTURES[family], config)
     assert len(table) == 2 * (9 + 3 * config.qkv_bias) + 2 + (not tied)
 
 

@@ -1,5 +1,6 @@
 """The scorer: exact sums, masks, batching, bad rows."""
 
+import functools
 import shutil
 
 import jax
@@ -80,6 +81,24 @@ def test_rows_of_one_token_score_nothing(llama):
 def test_bad_rows(llama, ids, lengths, message):
     with pytest.raises(ValueError, match=message):
         llama[0].nll(ids, lengths)
+
+
+@pytest.mark.parametrize(
+    ("tokens", "token_mask", "message"),
+    [
+        (np.zeros((3, 4)), np.ones((3, 4), bool), r"tokens must be a 2-D integer array, not float"),
+        (np.zeros(4, int), np.ones(4, bool), r"tokens must be .* not int32\(4,\)"),
+        (np.zeros((3, 4), int), np.ones((3, 1), bool), r"shape \(3, 1\), tokens \(3, 4\)"),
+        (np.zeros((3, 4), int), np.ones((4, 3), bool), r"token_mask has shape \(4, 3\)"),
+        (np.zeros((3, 4), int), np.ones((3, 4)), "token_mask must hold truth values, not float32"),
+    ],
+)
+def test_what_the_logits_function_refuses(llama, tokens, token_mask, message):
+    model, _ = llama
+    call = functools.partial(model.logits_fn, region=slice(0, 1))
+    for function in (call, jax.jit(call)):
+        with pytest.raises(ValueError, match=message):
+            function(model.params, tokens, token_mask)
 
 
 def test_bad_mask(llama):

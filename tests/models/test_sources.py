@@ -4,6 +4,7 @@ import hashlib
 import json
 import os
 import pathlib
+import re
 import shutil
 from typing import ClassVar
 
@@ -12,7 +13,7 @@ import huggingface_hub
 import pytest
 from fsspec.implementations.memory import MemoryFileSystem
 
-from dlmeval.models import load_denoiser, load_scorer, loading, sources
+from dlmeval.models import load_denoiser, load_scorer, loading, model_files, registry, sources
 
 REVISION = "0123456789abcdef0123456789abcdef01234567"
 HUB = f"hf:owner/name@{REVISION}"
@@ -50,10 +51,10 @@ def test_digests_are_those_of_the_files(folder):
     for name in ("card.json", "modeling.py", "pytorch_model.bin", "1_Pooling/other.json"):
         (folder / name).write_text("{}")
     expected = {name: sha256(folder / name) for name in kept}
-    assert sources.file_digests(folder) == expected
-    assert sources.start_hashing(folder).result() == expected
+    assert model_files.file_digests(folder) == expected
+    assert model_files.start_hashing(folder).result() == expected
     one = folder / "weights.safetensors"
-    assert sources.file_digests(one) == {"weights.safetensors": expected["weights.safetensors"]}
+    assert model_files.file_digests(one) == {"weights.safetensors": expected["weights.safetensors"]}
 
 
 def test_pinned_digests_must_hold(folder):
@@ -77,6 +78,49 @@ def test_digests_of_another_revision_stop_the_load_before_any_tensor_is_placed(f
     monkeypatch.setattr(loading.weights, "place_params", lambda *args, **options: 1 / 0)
     with pytest.raises(ValueError, match="other than those that were pinned"):
         load_denoiser(str(folder), digests={"weights.safetensors": "0" * 64})
+
+
+def replace(path):
+    """Another file of the same size in the place of one."""
+    other = path.with_name("other.part")
+    other.write_bytes(path.read_bytes()[:-4] + bytes(4))
+    other.replace(path)
+
+
+def meanwhile(monkeypatch, change):
+    """Something that happens while weights are placed."""
+    place = loading.weights.place_params
+
+    def place_params(*arguments, **options):
+        params = place(*arguments, **options)
+        change()
+        return params
+
+    monkeypatch.setattr(loading.weights, "place_params", place_params)
+
+
+@pytest.mark.parametrize("name", ["config.json", "weights.safetensors"])
+@pytest.mark.parametrize("how", ["replaced", "removed"])
+def test_a_file_that_changed_while_it_was_loaded_has_no_digest(folder, monkeypatch, name, how):
+    path = folder / name
+    meanwhile(monkeypatch, path.unlink if how == "removed" else lambda: replace(path))
+    card = load_denoiser(str(folder)).card
+    for _ in range(2):
+        with pytest.raises(ValueError, match=f"{re.escape(str(path))} changed while the model"):
+            _ = card.digests
+
+
+def test_a_file_that_changed_after_its_digest_was_checked_stops_the_load(folder, monkeypatch):
+    path = folder / "weights.safetensors"
+    meanwhile(monkeypatch, lambda: replace(path))
+    with pytest.raises(ValueError, match=r"weights\.safetensors changed while the model"):
+        load_denoiser(str(folder), digests={path.name: sha256(path)})
+
+
+def test_a_file_that_came_later_was_not_read(folder, monkeypatch):
+    before = model_files.file_digests(folder)
+    meanwhile(monkeypatch, lambda: (folder / "vocab.txt").write_text("a"))
+    assert load_denoiser(str(folder)).card.digests == before
 
 
 # The hub
@@ -113,7 +157,7 @@ def test_the_hub_gives_data_alone(hub, golden):
     _, snapshot, calls = hub
     model = load_denoiser(HUB)
     assert model.card.source == HUB
-    assert model.card.digests == sources.file_digests(golden("llada"))
+    assert model.card.digests == model_files.file_digests(golden("llada"))
     assert {path.name for path in snapshot.iterdir()} == {"config.json", "weights.safetensors"}
     assert {call[:2] for call in calls} == {("owner/name", REVISION)}
     for pattern in {pattern for call in calls for pattern in call[2]}:
@@ -143,11 +187,19 @@ def test_a_tokenizer_of_another_model_is_told_before_weights_are_fetched(hub, tm
     assert not list(snapshot.glob("*.safetensors"))
 
 
-@pytest.mark.parametrize("revision", ["", "@", "@a b", "@x@y"])
+@pytest.mark.parametrize(
+    "revision", ["", "@", "@a b", "@x@y", "@main", "@v1.0", "@abcdef", "@" + "0" * 41, "@refs/pr/1"]
+)
 def test_a_revision_is_asked_for(hub, revision):
     with pytest.raises(ValueError, match="must pin a revision: hf:OWNER/REPO@REVISION"):
         load_denoiser(f"hf:owner/name{revision}")
     assert hub[2] == []
+
+
+def test_the_registry_pins_commits():
+    pins = [entry.source.partition("@")[2] for entry in registry.list_models() if entry.revision]
+    assert pins
+    assert all(re.fullmatch("[0-9a-f]{40}", pin) for pin in pins)
 
 
 def test_an_unreachable_hub(monkeypatch):
@@ -255,7 +307,7 @@ def test_a_bucket_is_copied_once(bucket, golden):
     for _ in range(2):
         model = load_denoiser("gs://bucket/model")
         assert model.card.source == "gs://bucket/model"
-        assert model.card.digests == sources.file_digests(golden("llada"))
+        assert model.card.digests == model_files.file_digests(golden("llada"))
     assert sorted(Bucket.opened) == ["config.json", "weights.safetensors"]
     assert [path.name for path in bucket()] == ["config.json", "weights.safetensors"]
 
@@ -338,6 +390,14 @@ def test_a_file_instead_of_a_folder(folder):
 def test_paths_of_the_home_folder(folder, monkeypatch):
     monkeypatch.setenv("HOME", str(folder.parent))
     assert load_denoiser("~/model").mask_id == 60
+
+
+@pytest.mark.parametrize("path", ["~nosuchuserxyz/m", "m" * 5000, "m/" * 3000, "a\0b"])
+def test_paths_that_no_system_has(path):
+    with pytest.raises(ValueError, match="no folder with a config"):
+        sources.resolve(path)
+    with pytest.raises(ValueError, match="there is no file"):
+        sources.resolve(f"gguf:{path}")
 
 
 @pytest.fixture

@@ -72,6 +72,7 @@ def test_missing_shards_are_named(folder):
     [
         ("[1]", "no index of tensors"),
         ("{}", "no index of tensors.*weight_map"),
+        ('{"weight_map": {}}', "names no tensor in its weight_map: fetch it again"),
         ('{"weight_map": 3}', "no index of tensors"),
         ("{", "no index of tensors"),
         ('{"weight_map": {"a": "../weights.safetensors"}}', "of its own folder"),
@@ -171,8 +172,31 @@ def test_a_tensor_stored_in_two_files(folder):
     tensors = safetensors.numpy.load_file(folder / "weights.safetensors")
     extra = {"model.norm.weight": tensors["model.norm.weight"]}
     safetensors.numpy.save_file(extra, folder / "more.safetensors")
-    with pytest.raises(ValueError, match=r"stored twice model\.norm\.weight$"):
+    with pytest.raises(ValueError) as caught:
         load(folder)
+    for part in (
+        "stored twice model.norm.weight (in more.safetensors and in weights.safetensors;",
+        "remove one of the two",
+    ):
+        assert part in str(caught.value)
+
+
+def test_a_model_stored_in_two_files_is_told_once(folder):
+    shutil.copy(folder / "weights.safetensors", folder / "consolidated.safetensors")
+    number = len(safetensors.numpy.load_file(folder / "weights.safetensors"))
+    with pytest.raises(ValueError) as caught:
+        load(folder)
+    assert str(caught.value).count("stored twice") == 1
+    assert f" and {number - 1} more (in consolidated.safetensors and in" in str(caught.value)
+
+
+def test_a_folder_by_the_name_of_a_file(folder):
+    (folder / "model.safetensors").mkdir()
+    (folder / "spare.json").mkdir()  # no part of the model
+    with pytest.raises(ValueError, match=r"model\.safetensors: it is a folder, not a file"):
+        load(folder)
+    (folder / "model.safetensors").rmdir()
+    assert "spare.json" not in load(folder).card.digests
 
 
 def test_every_tensor_is_read_as_it_was_written(tmp_path):

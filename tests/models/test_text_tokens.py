@@ -36,6 +36,25 @@ def test_batches_equal_single_texts(tokenizer):
     assert tokenizer.encode_batch(texts) == [tokenizer.encode(t) for t in texts]
 
 
+def test_a_lone_surrogate_is_named_with_its_text(tokenizer):
+    for call in (tokenizer.encode_batch, tokenizer.encode_special):
+        with pytest.raises(ValueError, match=r"text 2 holds the lone surrogate '\\ud800'"):
+            call(["a", "\N{GRINNING FACE}", "b \ud800 c"])
+        with pytest.raises(TypeError):
+            call(["a", 3])
+    with pytest.raises(ValueError, match=r"lone surrogate '\\udfff'"):
+        tokenizer.encode("\udfff")
+
+
+@pytest.mark.parametrize("name", ["vocab.txt", "vocab.json", "merges.txt", "tokenizer.json"])
+def test_files_that_are_not_utf_8_are_named(tmp_path, name):
+    for file in ("vocab.json", "merges.txt") if name != "vocab.txt" else ():
+        (tmp_path / file).write_text("{}")
+    (tmp_path / name).write_bytes('{"é": 0}'.encode("latin-1"))
+    with pytest.raises(ValueError, match=rf"{name}'? cannot be read"):
+        text_tokens.load_folder(tmp_path)
+
+
 def test_saved_files_load(tokenizer, tmp_path):
     tokenizer.save(tmp_path / "deep" / "tokenizer.json")
     again = text_tokens.load(tmp_path / "deep" / "tokenizer.json")

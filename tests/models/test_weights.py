@@ -14,7 +14,7 @@ import numpy as np
 import pytest
 import safetensors.numpy
 
-from dlmeval.models import architectures, decoder, sharding, stored, weights
+from dlmeval.models import architectures, decoder, sharding, stored, weight_table, weights
 
 FILE = "weights.safetensors"
 FAMILIES = {"gpt2": "scorer", "llada_moe": "denoiser", "smdm": "denoiser", "mdlm": "denoiser"}
@@ -54,7 +54,7 @@ def assert_equal_bits(left, right):
 def expected_params(spec, dtype=np.float32):
     """The parameters by the table, tensor by tensor, with plain NumPy."""
     family, config, found = spec
-    held = weights.canonical_names(found, family, config)
+    held = weight_table.canonical_names(found, family, config)
     params, shapes = {}, family.network.abstract_params(config)
     for row in family.tensors:
         shape = shapes
@@ -246,7 +246,7 @@ def write_llama(folder, hidden, inner, layers, shards):
     family = architectures.ARCHITECTURES["llama"]
     folder.mkdir()
     (folder / "config.json").write_text(json.dumps(family.write(config, {})))
-    names = weights.expected_tensors(family, config)
+    names = weight_table.expected_tensors(family, config)
     order = sorted(names, key=lambda name: [int(p) if p.isdigit() else 0 for p in name.split(".")])
     weight_map = {}
     for i in range(shards):
