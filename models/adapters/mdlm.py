@@ -14,8 +14,8 @@ from ..family import Architecture, ModelSpec, Tensor, layer_tensors
 
 # The fields of `model` in the training code's config: read, or with one accepted value.
 _SHAPE = ("hidden_size", "cond_dim", "n_blocks", "n_heads")
-_LENGTH = "length"
-_WITHOUT_EFFECT = ("dropout", "name", "scale_by_sigma")
+# `length` is that of training crops, which nothing in the network keeps to.
+_WITHOUT_EFFECT = ("dropout", "length", "name", "scale_by_sigma")
 _ACCEPTED = {"type": "ddit", "tie_word_embeddings": False}
 
 
@@ -35,13 +35,13 @@ def read_shape(c: Mapping[str, Any], *, vocab_size: int, mask_id: int, **choices
     problems = []
     if shape is None:
         shape = {name: c[name] for name in ("cond_dim", "n_blocks", "n_heads")}
-        shape |= {"hidden_size": c["hidden_dim"], _LENGTH: c.get("model_length")}
+        shape["hidden_size"] = c["hidden_dim"]
     for field, value in shape.items():
         if field in _ACCEPTED and value != _ACCEPTED[field]:
             problems.append(
                 f"model.{field}={value!r} is not implemented (accepted: {_ACCEPTED[field]!r})"
             )
-        elif field not in (*_SHAPE, _LENGTH, *_WITHOUT_EFFECT, *_ACCEPTED):
+        elif field not in (*_SHAPE, *_WITHOUT_EFFECT, *_ACCEPTED):
             problems.append(f"unknown field 'model.{field}'")
     problems += [f"missing field 'model.{field}'" for field in _SHAPE if field not in shape]
     if not 0 <= mask_id < vocab_size:
@@ -60,7 +60,7 @@ def read_shape(c: Mapping[str, Any], *, vocab_size: int, mask_id: int, **choices
         num_layers=shape["n_blocks"],
         num_heads=shape["n_heads"],
         mask_id=mask_id,
-        max_length=shape.get(_LENGTH),
+        max_length=c.get("model_length"),
         **choices,
     )
 

@@ -1,6 +1,7 @@
 """Configs that no family can mean: all of them refused by name, in one line each."""
 
 import json
+import shutil
 
 import numpy as np
 import pytest
@@ -124,8 +125,12 @@ def test_a_plain_qwen2_is_no_denoiser_without_a_mask(golden):
     assert inspection.inspect_config(config, "here", kind="denoiser").family.name == "open_dcoder"
 
 
-def test_mdlm_has_a_context(golden):
-    model = load_denoiser(str(golden("mdlm")), architecture="mdlm")
+def test_mdlm_has_a_context(golden, tmp_path):
+    folder = tmp_path / "model"
+    shutil.copytree(golden("mdlm"), folder)
+    config = json.loads((folder / "config.json").read_text())
+    (folder / "config.json").write_text(json.dumps(config | {"model_length": 14}))
+    model = load_denoiser(str(folder), architecture="mdlm")
     tokens = np.zeros((1, 15), np.int32)
     with pytest.raises(ValueError, match=r"15 tokens .* more than the context of 14"):
         model.logits_fn(model.params, tokens, tokens == 0, slice(0, 15))

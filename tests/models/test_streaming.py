@@ -120,7 +120,8 @@ def test_one_row_that_does_not_fit_is_an_error_where_launches_overlap():
     assert len(device.shapes) < 60
 
 
-def test_other_faults_are_not_taken_for_a_lack_of_memory():
+def test_other_faults_are_not_taken_for_a_lack_of_memory(monkeypatch):
+    monkeypatch.setattr(streaming, "_TOKENS_ON_CPU", 1 << 10)
     device = Device(room=30, message="INTERNAL: the device is on fire")
     with pytest.raises(jax.errors.JaxRuntimeError, match="on fire"):
         stream(device, PARAMS, IDS, LENGTHS, WEIGHTS)
