@@ -194,7 +194,6 @@ def test_the_flat_config_describes_the_same_network(folder, mdlm):
     flat = {
         "model_type": "mdlm",
         "hidden_dim": nested["hidden_size"],
-        "model_length": nested["length"],
         "dropout": nested["dropout"],
         **{name: nested[name] for name in ("cond_dim", "n_blocks", "n_heads")},
         "vocab_size": 62,
@@ -205,6 +204,15 @@ def test_the_flat_config_describes_the_same_network(folder, mdlm):
     model = load_denoiser(str(folder))
     assert model.mask_id == 61
     assert model.logits_fn is mdlm[0].logits_fn
+    # Published configs also give a context, which the training code's do not.
+    (folder / "config.json").write_text(json.dumps(flat | {"model_length": 14}))
+    tokens = np.full((1, 15), 61, np.int32)
+    limited = load_denoiser(str(folder))
+    inside = limited.logits_fn(limited.params, tokens[:, :14], tokens[:, :14] > 0, slice(0, 14))
+    same = model.logits_fn(model.params, tokens[:, :14], tokens[:, :14] > 0, slice(0, 14))
+    np.testing.assert_array_equal(inside, same)
+    with pytest.raises(ValueError, match="context of 14"):
+        limited.logits_fn(limited.params, tokens, tokens > 0, slice(0, 15))
 
 
 def test_the_rotary_buffer_may_be_absent_but_not_different(folder):
