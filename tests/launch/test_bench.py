@@ -96,7 +96,7 @@ def test_ratios_point_where_the_target_says():
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize(("suite", "least"), [("sampler", 7), ("metrics", 8)])
+@pytest.mark.parametrize(("suite", "least"), [("sampler", 7), ("metrics", 8), ("models", 5)])
 def test_small_suite_from_the_command_line(suite, least, tmp_path):
     out = tmp_path / "figures.json"
     arguments = [f"--suite={suite}", "--small", "--repeats=1", f"--out={out}"]
