@@ -112,7 +112,8 @@ def test_small_suite_from_the_command_line(suite, least, tmp_path):
     for entry in rows:
         assert entry["name"] in done.stdout
         assert entry["target"] == ""  # targets belong to the full sizes
-        assert entry["ours"] > 0
+        # Scoring is timed on the peer's own model: without it there is nothing to time.
+        assert entry["ours"] is None or entry["ours"] > 0
         assert entry["ratio"] is not None or "not installed" in entry["note"]
     memory = [entry["ratio"] for entry in rows if entry["name"].startswith("memory")]
     assert all(ratio > 1 for ratio in memory)  # at least the logits themselves
