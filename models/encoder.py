@@ -10,11 +10,12 @@ import jax.numpy as jnp
 import numpy as np
 from jaxtyping import Array, Bool, Float, Int
 
-from . import precision, registry, sources, text_tokens
+from . import registry, sources, text_tokens
 from .batches import check_rows
 from .family import NetworkConfig
 from .loading import LoadedNetwork, load_network
 from .network import Network, Params
+from .states import Bound, bind, launch_states, stream_states
 from .streaming import stream
 
 Pooling = Literal["cls", "mean", "last"]
@@ -59,16 +60,6 @@ class Encoder(NamedTuple):
     card: sources.ModelCard
 
 
-class _Bound(NamedTuple):
-    network: Network
-    config: NetworkConfig
-    precision: str
-    params: Params
-    recipe: Recipe
-    tokenizer: text_tokens.Tokenizer | None
-    source: str
-
-
 def load_encoder(
     source: str,
     *,
@@ -109,18 +100,10 @@ def load_encoder(
         "max_length": max_length,
     }
     recipe = _recipe(loaded, {name: value for name, value in given.items() if value is not None})
-    bound = _Bound(
-        loaded.family.network,
-        loaded.spec.network,
-        matmul_precision,
-        loaded.params,
-        recipe,
-        loaded.tokenizer,
-        str(source),
-    )
+    bound = bind(loaded)
     return Encoder(
-        functools.partial(_encode, bound),
-        functools.partial(_hidden, bound),
+        functools.partial(_encode, bound, recipe, loaded.tokenizer, str(source)),
+        functools.partial(_hidden, bound, str(source)),
         recipe,
         loaded.tokenizer,
         loaded.card,
@@ -197,9 +180,15 @@ def _folder_recipe(loaded: LoadedNetwork) -> dict[str, Any]:
     return recipe
 
 
-def _encode(bound: _Bound, texts: Sequence[str]) -> Float[np.ndarray, "n d"]:
-    if bound.tokenizer is None:
-        raise ValueError(f"{bound.source} has no tokenizer file: texts cannot be encoded")
+def _encode(
+    bound: Bound,
+    recipe: Recipe,
+    tokenizer: text_tokens.Tokenizer | None,
+    source: str,
+    texts: Sequence[str],
+) -> Float[np.ndarray, "n d"]:
+    if tokenizer is None:
+        raise ValueError(f"{source} has no tokenizer file: texts cannot be encoded")
     wrong = type(texts).__name__
     if not isinstance(texts, str | bytes | None):
         texts = list(texts)
@@ -208,15 +197,12 @@ def _encode(bound: _Bound, texts: Sequence[str]) -> Float[np.ndarray, "n d"]:
         raise ValueError(f"texts must be a sequence of str, not (of) {wrong}")
     if not texts:
         raise ValueError("texts is empty: there is nothing to encode")
-    recipe = bound.recipe
-    rows = bound.tokenizer.encode_special(
-        [recipe.prefix + text for text in texts], recipe.max_length
-    )
+    rows = tokenizer.encode_special([recipe.prefix + text for text in texts], recipe.max_length)
     empty = [i for i, row in enumerate(rows) if not row]
     if empty:
         raise ValueError(
             f"{len(empty)} texts have no tokens (first: text {empty[0]}, {texts[empty[0]]!r}) and"
-            f" {bound.source} adds no special ones; leave them out and say so"
+            f" {source} adds no special ones; leave them out and say so"
         )
     lengths = np.array([len(row) for row in rows])
     ids = np.zeros((len(rows), lengths.max()), np.int32)
@@ -229,18 +215,18 @@ def _encode(bound: _Bound, texts: Sequence[str]) -> Float[np.ndarray, "n d"]:
     features = stream(launch, bound.params, ids, lengths)
     if not np.isfinite(features).all():
         bad = int(np.flatnonzero(~np.isfinite(features).all(axis=1))[0])
-        raise ValueError(f"{bound.source} gives text {bad} a feature that is not finite")
+        raise ValueError(f"{source} gives text {bad} a feature that is not finite")
     if recipe.normalize:
         features /= np.maximum(np.linalg.norm(features, axis=1, keepdims=True), 1e-12)
     return features
 
 
-def _hidden(bound: _Bound, ids, lengths, *, token_types=None):
+def _hidden(bound: Bound, source: str, ids, lengths, *, token_types=None):
     ids, lengths = check_rows(ids, lengths, bound.config.vocab_size, bound.config.max_length)
     more = ()
     if token_types is not None:
         if "token_types" not in bound.network.inputs:
-            raise ValueError(f"{bound.source} has no token types")
+            raise ValueError(f"{source} has no token types")
         if np.shape(token_types) != ids.shape:
             raise ValueError(
                 f"token_types has shape {np.shape(token_types)}, ids {ids.shape}; they must agree"
@@ -255,24 +241,7 @@ def _hidden(bound: _Bound, ids, lengths, *, token_types=None):
                 f"token_types must lie in 0..{rows - 1}, not {valid.min()}..{valid.max()}"
             )
         more = (np.where(real, types, 0).astype(np.int32),)
-    launch = functools.partial(_launch_states, bound.network, bound.config, bound.precision)
-    return stream(launch, bound.params, ids, lengths, *more)
-
-
-@functools.partial(jax.jit, static_argnums=(0, 1, 2))
-def _launch_states(
-    network: Network,
-    config: NetworkConfig,
-    matmul_precision: str,
-    params: Params,
-    ids: Int[Array, "b t"],
-    token_mask: Bool[Array, "b t"],
-    token_types: Int[Array, "b t"] | None = None,
-) -> Float[Array, "b t d"]:
-    inputs = {} if token_types is None else {"token_types": token_types}
-    with precision.products(matmul_precision):
-        hidden = network.hidden_states(config, params, ids, token_mask, **inputs)
-    return jnp.where(token_mask[..., None], hidden.astype(jnp.float32), 0.0)
+    return stream_states(bound, ids, lengths, *more)
 
 
 @functools.partial(jax.jit, static_argnums=(0, 1, 2, 3))
@@ -285,7 +254,7 @@ def _launch_pooled(
     ids: Int[Array, "b t"],
     token_mask: Bool[Array, "b t"],
 ) -> Float[Array, "b d"]:
-    states = _launch_states(network, config, matmul_precision, params, ids, token_mask)
+    states = launch_states(network, config, matmul_precision, params, ids, token_mask)
     if pooling == "cls":
         return states[:, 0]
     count = token_mask.sum(axis=1)

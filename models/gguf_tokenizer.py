@@ -11,11 +11,8 @@ from typing import Any
 import tokenizers
 from tokenizers import Regex, decoders, models, normalizers, pre_tokenizers
 
-# Words as Qwen 2 and Llama 3 split them; %s stands for how they split numbers.
-_WORDS = (
-    r"(?i:'s|'t|'re|'ve|'m|'ll|'d)|[^\r\n\p{L}\p{N}]?\p{L}+|%s| ?[^\s\p{L}\p{N}]+[\r\n]*"
-    r"|\s*[\r\n]+|\s+(?!\S)|\s+"
-)
+from .vocabularies import LLAMA3_WORDS, QWEN2_WORDS
+
 PRE_TOKENIZERS = ("gpt-2", "smollm", "qwen2", "llama-bpe")
 # Kinds of tokens: text that is matched whole, as a special token or not, and filling of the table.
 _CONTROL, _USER_DEFINED, _UNUSED = 3, 4, 5
@@ -96,7 +93,7 @@ def _split(backend: tokenizers.Tokenizer, name: str | None) -> None:
         words = [pre_tokenizers.Digits(individual_digits=True)] if name == "smollm" else []
         to_bytes = pre_tokenizers.ByteLevel(add_prefix_space=False, use_regex=True)
     else:
-        pattern = _WORDS % (r"\p{N}" if name == "qwen2" else r"\p{N}{1,3}")
+        pattern = QWEN2_WORDS if name == "qwen2" else LLAMA3_WORDS
         words = [pre_tokenizers.Split(Regex(pattern), "isolated")]
         to_bytes = pre_tokenizers.ByteLevel(add_prefix_space=False, use_regex=False)
     if name == "qwen2":

@@ -171,22 +171,7 @@ def project(
     return nnx.merge(_graph(config), params).logits(hidden, columns)
 
 
-def region_logits(
-    config: GPT2Config,
-    params: Params,
-    tokens: Int[Array, "b t"],
-    token_mask: Bool[Array, "b t"],
-    region: slice,
-) -> Float[Array, "b l v"]:
-    """float32 logits of a contiguous region: position i predicts token i + 1.
-
-    The head is applied to that region alone.
-    """
-    hidden = hidden_states(config, params, tokens, token_mask)
-    return project(config, params, hidden[:, region])
-
-
-NETWORK = Network(abstract_params, hidden_states, project, region_logits)
+NETWORK = Network(abstract_params, hidden_states, project)
 
 
 @functools.cache

@@ -4,18 +4,18 @@ A config says the shape, headers say which tensors the files hold; together they
 loader would accept the model and what it takes on a device.
 """
 
-import json
 import math
 import pathlib
 from collections import Counter
 from collections.abc import Mapping
-from typing import IO, Any, NamedTuple
+from typing import Any, NamedTuple
 
 import jax
 import numpy as np
 
 from . import (
     architectures,
+    gguf_config,
     loading,
     registry,
     sharding,
@@ -28,7 +28,6 @@ from .family import Architecture, ModelSpec
 from .stored import Stored
 
 _SMALL = tuple(pattern for pattern in sources.PATTERNS if pattern != "*.safetensors")
-_LARGEST_HEADER = 100 << 20  # as the format's own readers have it
 
 
 class Inspection(NamedTuple):
@@ -192,8 +191,6 @@ def _serves(found: Inspection) -> frozenset[str]:
 
 
 def _inspect_gguf(source: str, kind: str | None, architecture: str | None) -> Inspection:
-    from . import gguf_config
-
     path = sources.resolve(source)
     try:
         file = gguf_config.open_gguf(path)
@@ -291,23 +288,14 @@ def _remote_headers(source: str) -> tuple[dict[str, Stored], list[str], tuple[st
     tensors, twice = {}, []
     for path in files:
         with path.open("rb") as handle:
-            header = _read_header(handle, str(path))
+            try:
+                header, _ = stored.read_header(handle)
+            except ValueError as error:
+                raise ValueError(f"{path} is no safetensors file: {error}") from error
         for key, entry in header.items():
             twice += [key] if key in tensors else []
             tensors[key] = _unread(pathlib.Path(path.name), entry["dtype"], entry["shape"])
     return tensors, twice, ()
-
-
-def _read_header(handle: IO[bytes], where: str) -> dict[str, Any]:
-    size = int.from_bytes(handle.read(8), "little")
-    try:
-        if size > _LARGEST_HEADER:
-            raise ValueError(f"a header of {size} bytes")
-        header = json.loads(handle.read(size))
-    except ValueError as error:
-        raise ValueError(f"{where} is no safetensors file: {error}") from error
-    header.pop("__metadata__", None)
-    return header
 
 
 def _unread(path: pathlib.Path, type_name: str, shape: Any) -> Stored:

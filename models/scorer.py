@@ -5,9 +5,8 @@ from collections.abc import Callable, Mapping
 from typing import NamedTuple
 
 import jax
-import jax.numpy as jnp
 import numpy as np
-from jaxtyping import Array, Bool, Float, Int
+from jaxtyping import Array, Bool, Float
 
 from ..metrics import GradientStats
 from . import precision, sources, text_tokens
@@ -18,6 +17,7 @@ from .gradient_stats import stream_gradients
 from .likelihood import row_nll, score_rows
 from .loading import load_network
 from .network import Network, Params
+from .states import Bound, bind, stream_states
 from .streaming import stream
 
 
@@ -41,7 +41,7 @@ class Scorer(NamedTuple):
             `metrics.CountSketch`, to keep a sketch a batch for standard errors. `parameters`: a
             regular expression searched for in names such as "embed" or "blocks.3.q_proj"; the
             sums are then a dict by those names and compare with no other choice. Layers are
-            recomputed in the backward pass: memory does not grow with depth times length.
+            recomputed in the backward pass: of each, only its input is kept.
         logits_fn, params: as in `Denoiser`; position i predicts token i + 1.
         eos_id, bos_id: special ids, or None.
         num_ids: ids below this are real tokens.
@@ -59,15 +59,6 @@ class Scorer(NamedTuple):
     num_ids: int
     tokenizer: text_tokens.Tokenizer | None
     card: sources.ModelCard
-
-
-class _Bound(NamedTuple):
-    """A network with its parameters: what the functions of a scorer share."""
-
-    network: Network
-    config: NetworkConfig
-    precision: str
-    params: Params
 
 
 def load_scorer(
@@ -89,13 +80,12 @@ def load_scorer(
         matmul_precision=matmul_precision,
         digests=digests,
     )
-    network, config = loaded.family.network, loaded.spec.network
-    bound = _Bound(network, config, matmul_precision, loaded.params)
+    bound = bind(loaded)
     return Scorer(
         functools.partial(_nll, bound),
         functools.partial(_hidden, bound),
         functools.partial(_gradient_stats, bound),
-        logits_function(network, config, matmul_precision),
+        logits_function(bound.network, bound.config, matmul_precision),
         loaded.params,
         loaded.spec.eos_id,
         loaded.spec.bos_id,
@@ -105,7 +95,7 @@ def load_scorer(
     )
 
 
-def _nll(bound: _Bound, ids, lengths, mask=None):
+def _nll(bound: Bound, ids, lengths, mask=None):
     ids, lengths = check_rows(ids, lengths, bound.config.vocab_size, bound.config.max_length)
     targets = _targets(ids, lengths, mask)
     launch = functools.partial(_launch_nll, bound.network, bound.config, bound.precision)
@@ -116,13 +106,12 @@ def _nll(bound: _Bound, ids, lengths, mask=None):
     return nll, targets.sum(axis=1).astype(np.int32)
 
 
-def _hidden(bound: _Bound, ids, lengths):
+def _hidden(bound: Bound, ids, lengths):
     ids, lengths = check_rows(ids, lengths, bound.config.vocab_size, bound.config.max_length)
-    launch = functools.partial(_launch_hidden, bound.network, bound.config, bound.precision)
-    return stream(launch, bound.params, ids, lengths)
+    return stream_states(bound, ids, lengths)
 
 
-def _gradient_stats(bound: _Bound, ids, lengths, mask=None, **options):
+def _gradient_stats(bound: Bound, ids, lengths, mask=None, **options):
     ids, lengths = check_rows(ids, lengths, bound.config.vocab_size, bound.config.max_length)
     token_mask = np.arange(ids.shape[1]) < np.maximum(lengths, 1)[:, None]
     targets = _targets(ids, lengths, mask)
@@ -158,17 +147,3 @@ def _row_nll_of(network: Network, config: NetworkConfig, matmul_precision: str):
             return row_nll(network, config, params, ids, token_mask, targets)
 
     return nll
-
-
-@functools.partial(jax.jit, static_argnums=(0, 1, 2))
-def _launch_hidden(
-    network: Network,
-    config: NetworkConfig,
-    matmul_precision: str,
-    params: Params,
-    ids: Int[Array, "b t"],
-    token_mask: Bool[Array, "b t"],
-) -> Float[Array, "b t d"]:
-    with precision.products(matmul_precision):
-        hidden = network.hidden_states(config, params, ids, token_mask)
-    return jnp.where(token_mask[..., None], hidden.astype(jnp.float32), 0.0)

@@ -7,7 +7,7 @@ import os
 import pathlib
 import re
 from collections.abc import Callable, Iterable
-from typing import NamedTuple
+from typing import IO, Any, NamedTuple
 
 import ml_dtypes
 import numpy as np
@@ -20,6 +20,7 @@ _DTYPES = {
     "BF16": np.dtype(ml_dtypes.bfloat16),
 }
 TYPES = tuple(_DTYPES)
+_LARGEST_HEADER = 100 << 20  # as the format's own readers have it
 _SAFE = re.compile(r".+\.safetensors")
 _PICKLES = ("*.bin", "*.pt", "*.pth", "*.ckpt", "*.pkl", "*.pickle")
 
@@ -101,15 +102,13 @@ def open_safetensors(files: Iterable[pathlib.Path]) -> tuple[dict[str, Stored], 
             with safetensors.safe_open(path, "numpy"):  # checks offsets, shapes and the length
                 pass
             with path.open("rb") as handle:
-                size = int.from_bytes(handle.read(8), "little")
-                header = json.loads(handle.read(size))
+                header, offset = read_header(handle)
         except (OSError, safetensors.SafetensorError, ValueError) as error:
             raise ValueError(f"cannot read {path}: {_reason(path, error)}") from error
-        header.pop("__metadata__", None)
         for name, entry in header.items():
             if name in tensors:
                 repeated[tensors[name].file.name, path.name].append(name)
-            start, end = (8 + size + offset for offset in entry["data_offsets"])
+            start, end = (offset + place for place in entry["data_offsets"])
             tensors[name] = Stored(
                 path,
                 entry["dtype"],
@@ -118,6 +117,20 @@ def open_safetensors(files: Iterable[pathlib.Path]) -> tuple[dict[str, Stored], 
                 functools.partial(read_span, path, start, end),
             )
     return tensors, [_twice(names, *pair) for pair, names in repeated.items()]
+
+
+def read_header(handle: IO[bytes]) -> tuple[dict[str, Any], int]:
+    """What a safetensors file says of its tensors, by name, and where their bytes begin.
+
+    Raises:
+        ValueError: the file begins with no such header.
+    """
+    size = int.from_bytes(handle.read(8), "little")
+    if size > _LARGEST_HEADER:
+        raise ValueError(f"a header of {size} bytes")
+    header = json.loads(handle.read(size))
+    header.pop("__metadata__", None)
+    return header, 8 + size
 
 
 def _twice(names: list[str], first: str, second: str) -> str:

@@ -30,11 +30,13 @@ _BYTE_LEVEL = {
 }
 _WORD_PIECE = (None, "BertTokenizer", "MPNetTokenizer")
 _SENTENCE_PIECE = (None, "LlamaTokenizer")
-# How Qwen2 splits text before BPE: single digits, letters with one leading mark, line breaks.
-_QWEN2_WORDS = (
-    r"(?i:'s|'t|'re|'ve|'m|'ll|'d)|[^\r\n\p{L}\p{N}]?\p{L}+|\p{N}| ?[^\s\p{L}\p{N}]+[\r\n]*"
+# How Qwen2 and Llama 3 split text before BPE: letters with one leading mark, line breaks, and
+# numbers by single digits (Qwen2) or up to three at a time (Llama 3).
+_WORDS = (
+    r"(?i:'s|'t|'re|'ve|'m|'ll|'d)|[^\r\n\p{L}\p{N}]?\p{L}+|%s| ?[^\s\p{L}\p{N}]+[\r\n]*"
     r"|\s*[\r\n]+|\s+(?!\S)|\s+"
 )
+QWEN2_WORDS, LLAMA3_WORDS = _WORDS % r"\p{N}", _WORDS % r"\p{N}{1,3}"
 # Special tokens by their fields in tokenizer_config.json, and what they are where it is silent.
 _SPECIAL_FIELDS = tuple(
     f"{name}_token" for name in ("bos", "eos", "unk", "sep", "pad", "cls", "mask")
@@ -110,7 +112,7 @@ def byte_level_bpe(
         backend.normalizer = normalizers.NFC()
         backend.pre_tokenizer = pre_tokenizers.Sequence(
             [
-                pre_tokenizers.Split(tokenizers.Regex(_QWEN2_WORDS), "isolated"),
+                pre_tokenizers.Split(tokenizers.Regex(QWEN2_WORDS), "isolated"),
                 pre_tokenizers.ByteLevel(add_prefix_space=space, use_regex=False),
             ]
         )

@@ -16,7 +16,7 @@ import ml_dtypes
 import numpy as np
 import safetensors.numpy
 
-from . import sharding, stored
+from . import sharding
 from .family import Architecture, NetworkConfig
 from .network import Params
 from .stored import Stored
@@ -27,22 +27,6 @@ _BUFFER = 1 << 29
 _READERS = 2
 # What JAX asks of memory on CPU to take it over rather than copy it.
 _ALIGNMENT = 64
-
-
-def load_params(
-    folder: pathlib.Path,
-    family: Architecture,
-    config: NetworkConfig,
-    dtype: str,
-    mesh: jax.sharding.Mesh | None = None,
-) -> Params:
-    """Reads the safetensors files of a folder into stacked parameters, as `place_params` does.
-
-    Raises:
-        ValueError: no file, an unreadable file, a tensor stored twice, or as `place_params`.
-    """
-    tensors, twice = stored.open_safetensors(stored.weight_files(folder))
-    return place_params(tensors, family, config, dtype, mesh, where=str(folder), twice=twice)
 
 
 def place_params(
