@@ -27,6 +27,7 @@ PARITY = [
     "nltk>=3.9,<4",
     "prdc==0.2",
     "scikit-learn>=1.5,<2",
+    "statsmodels>=0.14.4,<1",
     "torch==2.13.0",
 ]
 
@@ -42,6 +43,7 @@ setup(
     package_dir={"dlmeval": "."},
     packages=["dlmeval", *(f"dlmeval.{name}" for name in PACKAGES)],
     package_data={
+        "dlmeval.evals": ["reported.json"],
         "dlmeval.evals.report": ["*.html", "*.css", "*.js", "*.mplstyle"],
         "dlmeval.launch": ["flags/*.flags"],
         "dlmeval.models": ["embedded/*/*"],
@@ -66,6 +68,10 @@ setup(
     ],
     extras_require={
         "demo": KJV,
+        "parquet": ["pyarrow>=17"],
+        "tensorboard": ["tensorboardX>=2.6,<3"],
+        "trackio": ["trackio>=0.40,<1"],
+        "wandb": ["wandb>=0.17,<1"],
         "test": TEST,
         "parity": PARITY,
         "bench": [*PARITY, "fast-bleu==0.0.90"],

@@ -5,47 +5,121 @@ from .bank_writer import write_bank
 from .best_of import sample_best_of
 from .cell import Cell
 from .corpora import Corpus, load_corpus
+from .correlations import Correlations, correlation_matrix
 from .errors import BankExistsError, InputError
 from .experiment import experiment_names, load_experiment
 from .external import score_texts
+from .external_bank import import_bank
+from .heuristics import MetricCheck, Offence, check_metric, heuristics_last
+from .joined import JoinedArm, join_workdirs
 from .matching import ComputeMatch, match_nfe, run_matched
 from .pipeline import dry_run, run_experiment
-from .ranks import mean_rank, spearman
+from .protocol import ProtocolReport, UnlikeRunsError, badge, compare_runs, validate_run
 from .scores import Band, CellScores, Score, aggregate, null_band, read_scores
 from .sources import Sources
+from .statistics import (
+    AnovaRow,
+    EffectCheck,
+    EtaInterval,
+    FactorialTable,
+    Interval,
+    PairedTest,
+    PermutationRow,
+    RankInterval,
+    RankIntervals,
+    ReportedEffect,
+    SignFlipTest,
+    anova,
+    bootstrap_interval,
+    check_reported,
+    factorial_table,
+    holm,
+    mean_rank,
+    paired_test,
+    paired_values,
+    partial_eta2_interval,
+    partial_eta2_intervals,
+    permutation_anova,
+    range_warning,
+    rank_intervals,
+    sign_flip_test,
+    spearman,
+    zero_variance_cells,
+)
+from .text_files import read_texts
 from .text_filter import FilterVerdict, english_filter
 from .trajectory import load_history
 
 __all__ = [
+    "AnovaRow",
     "Band",
     "BankExistsError",
     "Cell",
     "CellScores",
     "ComputeMatch",
     "Corpus",
+    "Correlations",
+    "EffectCheck",
+    "EtaInterval",
+    "FactorialTable",
     "FilterVerdict",
     "InputError",
+    "Interval",
+    "JoinedArm",
+    "MetricCheck",
+    "Offence",
+    "PairedTest",
+    "PermutationRow",
+    "ProtocolReport",
+    "RankInterval",
+    "RankIntervals",
+    "ReportedEffect",
     "Sample",
     "SampleBank",
     "Score",
+    "SignFlipTest",
     "Sources",
+    "UnlikeRunsError",
     "aggregate",
+    "anova",
+    "badge",
     "bank_digest",
+    "bootstrap_interval",
+    "check_metric",
+    "check_reported",
+    "compare_runs",
+    "correlation_matrix",
     "dry_run",
     "english_filter",
     "experiment_names",
+    "factorial_table",
+    "heuristics_last",
+    "holm",
+    "import_bank",
+    "join_workdirs",
     "load_corpus",
     "load_experiment",
     "load_history",
     "match_nfe",
     "mean_rank",
     "null_band",
+    "paired_test",
+    "paired_values",
+    "partial_eta2_interval",
+    "partial_eta2_intervals",
+    "permutation_anova",
+    "range_warning",
+    "rank_intervals",
     "read_bank",
     "read_scores",
+    "read_texts",
     "run_experiment",
     "run_matched",
     "sample_best_of",
     "score_texts",
+    "sign_flip_test",
     "spearman",
+    "validate_run",
     "write_bank",
+    "zero_variance_cells",
 ]

@@ -1,13 +1,20 @@
 """A cell: everything that decides the bytes of one bank of samples."""
 
 import dataclasses
+from collections.abc import Iterable
 from typing import Any
 
 from .canonical import content_digest
 from .errors import InputError
 
 # What a bank is for. "trajectory" banks carry a history and are looked at, not scored.
-ROLES = ("generated", "autoregressive", "heuristic", "reference", "trajectory")
+ROLES = ("generated", "autoregressive", "heuristic", "external", "reference", "trajectory")
+# How `target_nfe` is met by an arm that saturates below it; see `matching.match_nfe`.
+MATCH_MODES = ("cap", "idle", "length", "best_of")
+# Fields that say which draw of its law a bank is, not which law.
+_DRAW_FIELDS = ("seed", "part", "offset")
+# Fields younger than the first banks: where they are None a cell is what it was without them.
+_LATER_FIELDS = ("vocabulary", "prefix_length", "target_nfe", "match_mode")
 
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
@@ -19,17 +26,25 @@ class Cell:
 
     Attributes:
         role: one of `ROLES`.
-        strategy: a remasking strategy, a naive sampler, "autoregressive" or "reference".
+        strategy: a remasking strategy, a naive sampler, "autoregressive", "reference", or the name
+            of whoever generated external texts.
         gen_length: tokens a sample.
         num_samples: rows of the bank.
         seed: root of every key and draw.
-        model, model_digest: source of the network and the digest of its files; for heuristic and
-            reference arms, of the network whose tokenizer gives the ids.
-        corpus, corpus_digest: source of the text that naive samplers count or windows come from.
+        model, model_digest: source of the network and the digest of its files; for heuristic,
+            external and reference arms, of the network whose tokenizer gives the ids.
+        vocabulary: for those arms, whether that network is a "denoiser" (None too) or a "scorer".
+        corpus, corpus_digest: source of the text that naive samplers count, or that windows,
+            prompts or external texts come from.
+        prefix_length: tokens of real text that come before the generated ones: of each window of
+            prefix_length + gen_length tokens, an arm is given the first and continues; the
+            reference arm keeps the rest. None for unconditional arms.
+        target_nfe, match_mode: forwards a sample that num_steps is searched for, and what an arm
+            does that saturates below it; num_steps is None then.
         size: k or m of a naive sampler.
         part: reference arms only; 0 is the bank that others are scored against, 1 and up are
             null draws that show what the same law scores.
-        offset: reference arms only; the first of its windows in the shuffled list of all windows.
+        offset: first of the cell's windows in the shuffled list of all windows, where it has any.
         ascii_min, cjk_max: bounds of the language filter.
     """
 
@@ -40,9 +55,13 @@ class Cell:
     seed: int
     model: str | None = None
     model_digest: str | None = None
+    vocabulary: str | None = None
     corpus: str | None = None
     corpus_digest: str | None = None
+    prefix_length: int | None = None
     num_steps: int | None = None
+    target_nfe: int | None = None
+    match_mode: str | None = None
     unmask_temp: float | None = None
     block_length: int | None = None
     remask_fraction: float | None = None
@@ -80,15 +99,29 @@ class Cell:
         for name in ("gen_length", "num_samples"):
             if getattr(self, name) < 1:
                 raise InputError(f"{name} is {getattr(self, name)}; it must be at least 1")
+        if self.vocabulary not in (None, "denoiser", "scorer"):
+            raise InputError(f"vocabulary is {self.vocabulary!r}; accepted: denoiser, scorer")
+        if self.prefix_length is not None and self.prefix_length < 1:
+            raise InputError(f"prefix_length is {self.prefix_length}; it must be at least 1")
+        if self.target_nfe is not None and self.match_mode not in MATCH_MODES:
+            accepted = ", ".join(MATCH_MODES)
+            raise InputError(f"match_mode is {self.match_mode!r}; accepted: {accepted}")
 
     @property
     def fingerprint(self) -> str:
         """sha256 of the canonical JSON of all fields; the name of the bank."""
-        return content_digest(dataclasses.asdict(self))
+        fields = dataclasses.asdict(self)
+        for name in _LATER_FIELDS:
+            if fields[name] is None:
+                del fields[name]
+        return content_digest(fields)
 
     @property
     def arm(self) -> str:
-        """A label shared by the seeds of one arm, such as "high_entropy t=0.25 N=64"."""
+        """A label shared by the seeds of one arm, such as "high_entropy t=0.25 N=64".
+
+        Arms that it does not tell apart are told apart by `arm_labels`.
+        """
         parts = [self.strategy]
         if self.role == "reference" and self.part:
             parts = ["null"]
@@ -98,6 +131,8 @@ class Cell:
             parts.append(f"t={self.unmask_temp:g}")
         if self.num_steps is not None:
             parts.append(f"N={self.num_steps}")
+        if self.target_nfe is not None:
+            parts.append(f"NFE={self.target_nfe} {self.match_mode}")
         return " ".join(parts)
 
     @property
@@ -107,9 +142,38 @@ class Cell:
         Seed, null part and window offset say which draw of the law a bank is, not which law.
         """
         fields = dataclasses.asdict(self)
-        part = fields.pop("part")
-        del fields["seed"], fields["offset"]
-        return content_digest(fields | {"null": bool(part)})
+        null = bool(fields["part"])
+        for name in _DRAW_FIELDS:
+            del fields[name]
+        return content_digest(fields | {"null": null})
+
+
+def arm_labels(cells: Iterable[Cell]) -> dict[str, str]:
+    """{fingerprint: label of its arm}: `Cell.arm`, and what else tells the arms of a plan apart.
+
+    Cells of one `group` share a label. Where two groups would, the fields in which they differ are
+    added, such as "high_entropy t=0.25 N=64 remask_fraction=0.3".
+    """
+    arms: dict[tuple[str, bool], dict[str, list[Cell]]] = {}
+    for cell in cells:
+        trajectory = cell.role == "trajectory"
+        arms.setdefault((cell.arm, trajectory), {}).setdefault(cell.group, []).append(cell)
+    labels = {}
+    for (arm, _), groups in arms.items():
+        fields = [dataclasses.asdict(members[0]) for members in groups.values()]
+        differing = [
+            name
+            for name in fields[0]
+            if name not in _DRAW_FIELDS and len({repr(one[name]) for one in fields}) > 1
+        ]
+        for members in groups.values():
+            extra = [f"{name}={_shown(getattr(members[0], name))}" for name in differing]
+            labels |= {cell.fingerprint: " ".join([arm, *extra]) for cell in members}
+    return labels
+
+
+def _shown(value: Any) -> str:
+    return f"{value:g}" if isinstance(value, float) else str(value).lower()
 
 
 def cell_from_dict(fields: dict[str, Any]) -> Cell:
@@ -120,7 +184,7 @@ def cell_from_dict(fields: dict[str, Any]) -> Cell:
     """
     known = {field.name for field in dataclasses.fields(Cell)}
     unknown = sorted(set(fields) - known)
-    missing = sorted(known - set(fields))
+    missing = sorted(known - set(fields) - set(_LATER_FIELDS))
     if unknown or missing:
         raise InputError(
             f"cell has unknown fields {unknown} and lacks {missing}; it comes from another version"

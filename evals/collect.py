@@ -1,5 +1,6 @@
 """From a workdir to what a report shows: arms with averaged scores, compute, texts, provenance."""
 
+import dataclasses
 import pathlib
 import shlex
 from collections.abc import Sequence
@@ -9,8 +10,9 @@ import numpy as np
 
 from .. import samplers
 from .bank import SampleBank, read_bank
-from .cell import Cell
-from .plan import Plan, read_plan
+from .cell import Cell, arm_labels
+from .experiment import load_experiment
+from .plan import Plan, StudyPlan, read_plan
 from .report.data import Arm, Bank, Compute, Provenance, ReportData, Trajectory
 from .sample_stage import bank_path
 from .score_stage import load_scores
@@ -37,10 +39,15 @@ def collect(workdir: pathlib.Path, sources: Sources) -> ReportData:
     scores = load_scores(plan, workdir)
     banks = {cell.fingerprint: read_bank(bank_path(workdir, cell)) for cell in plan.cells}
     averaged = aggregate(scores)
+    kept = [
+        cell
+        for cell in plan.cells
+        if cell.role != "trajectory" and not (cell.role == "reference" and cell.part)
+    ]
+    labels = arm_labels(kept)
     members: dict[str, list[Cell]] = {}
-    for cell in plan.cells:
-        if cell.role != "trajectory" and not (cell.role == "reference" and cell.part):
-            members.setdefault(cell.arm, []).append(cell)
+    for cell in kept:
+        members.setdefault(labels[cell.fingerprint], []).append(cell)
     arms = tuple(
         Arm(
             label=label,
@@ -50,6 +57,10 @@ def collect(workdir: pathlib.Path, sources: Sources) -> ReportData:
                 "strategy": cells[0].strategy,
                 "unmask_temp": cells[0].unmask_temp,
                 "num_steps": cells[0].num_steps,
+                "target_nfe": cells[0].target_nfe,
+                "match_mode": cells[0].match_mode,
+                "remask_fraction": cells[0].remask_fraction,
+                "num_samples": cells[0].num_samples,
                 "size": cells[0].size,
             },
             compute=_compute([banks[cell.fingerprint] for cell in cells], cells[0]),
@@ -123,16 +134,20 @@ def _provenance(plan: Plan, workdir: pathlib.Path, banks: dict[str, SampleBank])
     )
 
 
-def command_line(plan: Plan) -> str:
+def command_line(plan: Plan | StudyPlan) -> str:
     """The command that runs a plan again, every flag spelled out, with a folder to fill in."""
     flags = [f"--experiment={plan.experiment}", "--workdir=DIR"]
+    fields = dataclasses.fields(load_experiment(plan.experiment).Config)
+    defaults = {field.name: field.default for field in fields}
     for name, value in plan.config.items():
-        if value is not None:
+        if value is not None or defaults.get(name) is not None:
             flags.append(f"--{name}={_flag_text(value)}")
     return " ".join(["python launch/run.py", *map(shlex.quote, flags)])
 
 
 def _flag_text(value: Any) -> str:
+    if value is None:
+        return "none"
     if isinstance(value, (list, tuple)):
         return ",".join(str(item) for item in value)
     return str(value).lower() if isinstance(value, bool) else str(value)

@@ -1,13 +1,15 @@
-"""Text corpora as tuples of documents: the embedded King James text, or the user's own files."""
+"""Text corpora as tuples of documents: the embedded King James text, files or banks."""
 
 import functools
 import hashlib
 import importlib.util
-import json
 import pathlib
 import re
 import sqlite3
 from typing import NamedTuple
+
+from . import text_files
+from .bank import read_bank
 
 _VERSE_MARK = re.compile(r"(\d+):(\d+)\s*")
 # Chapter i (canonical order, from 0) is held out, validation or training by i alone.
@@ -31,14 +33,15 @@ class Corpus(NamedTuple):
 
 
 def load_corpus(source: str) -> Corpus:
-    """Loads `kjv:train`, `kjv:validation`, `kjv:heldout`, or a `.txt` or `.jsonl` file.
+    """Loads `kjv:train`, `kjv:validation`, `kjv:heldout`, a text file or `bank:FOLDER`.
 
-    A `.txt` file holds one document a line (blank lines are skipped); a `.jsonl` file holds one
-    object a line whose field `text` is the document.
+    A text file is written `FILE[#FIELD][&split=MARKER][&empty=drop]` and may be .txt or .tokens
+    (one document a line, blank lines are skipped), .jsonl, .json or .parquet: see `text_files`. A
+    bank is read with every hash checked; all its texts are documents, rejected ones too.
 
     Raises:
-        ValueError: unknown source, missing package or file, an empty file, bytes that are not
-            UTF-8, or a malformed line (named by number).
+        ValueError: unknown source, missing package or file, an empty file, an empty document, bytes
+            that are not UTF-8, or a malformed line (named by number).
     """
     if source.startswith("kjv:"):
         split = source.removeprefix("kjv:")
@@ -46,8 +49,10 @@ def load_corpus(source: str) -> Corpus:
             names = ", ".join(f"kjv:{name}" for name in _SPLITS)
             raise ValueError(f"corpus {source!r} is unknown; accepted: {names}, or a text file")
         documents = kjv_chapters()[split]
+    elif source.startswith("bank:"):
+        documents = _read_bank(source)
     else:
-        documents = _read_file(pathlib.Path(source))
+        documents = _read_file(source)
     return Corpus(source, documents, documents_digest(documents))
 
 
@@ -103,40 +108,27 @@ def split_rule() -> str:
     return _SPLIT_RULE
 
 
-def _read_file(path: pathlib.Path) -> tuple[str, ...]:
-    if path.suffix not in (".txt", ".jsonl"):
-        raise ValueError(
-            f"corpus {str(path)!r} is neither kjv:train, kjv:validation, kjv:heldout nor a .txt"
-            " or .jsonl file"
-        )
-    if not path.is_file():
-        raise ValueError(f"corpus file {str(path)!r} does not exist")
+def _read_file(source: str) -> tuple[str, ...]:
     try:
-        text = path.read_text(encoding="utf-8-sig")  # a byte-order mark is no text
-    except UnicodeDecodeError as error:
+        file = text_files.parse_source(source)
+    except ValueError as error:
         raise ValueError(
-            f"corpus file {str(path)!r} is not UTF-8 (byte {error.start}); convert it first"
+            f"corpus {source!r} is neither kjv:train, kjv:validation, kjv:heldout, bank:FOLDER nor"
+            f" a text file ({error})"
         ) from error
-    # Only newlines end a document: str.splitlines would also break at U+2028 and form feeds.
-    lines = [(i, line.strip()) for i, line in enumerate(text.split("\n"), start=1)]
-    lines = [(i, line) for i, line in lines if line]
-    if path.suffix == ".jsonl":
-        documents = tuple(_json_text(path, number, line) for number, line in lines)
-    else:
-        documents = tuple(line for _, line in lines)
-    if not documents:
-        raise ValueError(f"corpus file {str(path)!r} holds no text")
-    return documents
+    if file.empty == "keep":
+        raise ValueError(f"corpus {source!r}: documents must hold text; write &empty=drop")
+    if file.empty is None and text_files.holds_lines(file.path) and file.split_at is None:
+        file = file._replace(empty="drop")  # blank lines between documents are no documents
+    return text_files.read_source(file).texts
 
 
-def _json_text(path: pathlib.Path, number: int, line: str) -> str:
-    try:
-        record = json.loads(line)
-    except json.JSONDecodeError as error:
-        raise ValueError(f"corpus file {str(path)!r}, line {number}: not JSON ({error})") from error
-    text = record.get("text") if isinstance(record, dict) else None
-    if not isinstance(text, str) or not text:
+def _read_bank(source: str) -> tuple[str, ...]:
+    bank = read_bank(source.removeprefix("bank:"))
+    blank = [row for row, text in enumerate(bank.texts) if not text.strip()]
+    if blank:
         raise ValueError(
-            f"corpus file {str(path)!r}, line {number}: needs an object with a non-empty 'text'"
+            f"corpus {source!r}: {len(blank)} samples are empty, the first in row {blank[0]};"
+            " documents must hold text"
         )
-    return text
+    return bank.texts

@@ -1,14 +1,18 @@
 """Numbers that compare a bank with the reference: features, texts and gradients."""
 
+import dataclasses
 import functools
-from collections.abc import Callable
-from typing import Any
+from collections.abc import Callable, Sequence
+from typing import Any, NamedTuple
 
 from .. import metrics
+from .encoded import Encoded
+from .errors import InputError
 from .features import DTYPE, POOLING
 from .gradients import BankGradients
 from .score_settings import (
     Coding,
+    EncodedPair,
     Estimator,
     Gradients,
     Mauve,
@@ -18,81 +22,152 @@ from .score_settings import (
     Polynomial,
     Projections,
     ScoreSettings,
+    encoder_name,
 )
 from .scored import MIN_ROWS, Numbers, Scored, score_maker
 from .scores import Score
 from .signature import signature
 
 
+class Compared(NamedTuple):
+    """Features of two banks in one space.
+
+    Attributes:
+        rows: gives those of the reference and of the bank, as many on either side; its ValueError
+            is the reason why there is no number.
+        context: what names them in signatures.
+    """
+
+    rows: Callable[[], tuple[Any, Any]]
+    context: Pair | EncodedPair
+
+
 def distance_numbers(
-    real: Scored, generated: Scored, reference_digest: str, settings: ScoreSettings
+    real: Scored,
+    generated: Scored,
+    reference_digest: str,
+    settings: ScoreSettings,
+    encoded: Sequence[Encoded] = (),
 ) -> Numbers:
-    """Distances of features and of texts; both sides hold the same number of rows."""
-    features = f"{settings.scorer}:{POOLING}:{DTYPE}@{settings.scorer_digest[:8]}"
+    """Distances of features and of texts; both sides hold the same number of rows.
+
+    The four that encoders are compared by come once for each of them, as `mauve@NAME`, and once
+    for each of `settings.nested_sizes`, as `mauve#n`.
+    """
     digest = reference_digest[:8]
     n = generated.n
-    context = Pair(features, n, digest)
     make = score_maker(min(real.n, n), n)
-    x: Any = real.pooled
-    y: Any = generated.pooled
+    spaces = {
+        encoder_name(one.source): _compared(one, real, generated, digest, settings)
+        for one in encoded
+    }
+    if settings.features is None:
+        features = f"{settings.scorer}:{POOLING}:{DTYPE}@{settings.scorer_digest[:8]}"
+        pooled = real.pooled, generated.pooled
+        space = Compared(lambda: pooled, Pair(features, n, digest))
+    elif settings.features in spaces:
+        space = spaces[settings.features]
+    else:
+        raise InputError(
+            f"features={settings.features!r} names an encoder whose features are not given; given:"
+            f" {', '.join(spaces) or 'none'}"
+        )
+    yield from _four_distances("", space, n, settings, make)
+    for size in settings.nested_sizes:
+        sized = score_maker(min(real.n, n, size), size)
+        yield from _four_distances(f"#{size}", _nested(space, size), size, settings, sized)
+    yield from _more_distances(space, settings, make)
+    yield from _coding_numbers(real, generated, digest, settings, make)
+    for name, space in spaces.items():
+        yield from _four_distances(f"@{name}", space, n, settings, make)
 
+
+def _compared(
+    one: Encoded, real: Scored, generated: Scored, digest: str, settings: ScoreSettings
+) -> Compared:
+    @functools.cache
+    def rows() -> tuple[Any, Any]:
+        return one.space(one.reference[real.rows]), one.space(one.generated[generated.rows])
+
+    context = EncodedPair(
+        encoder=f"{one.source}@{one.digest[:8]}",
+        pooling=one.recipe["pooling"],
+        normalize=one.recipe["normalize"],
+        prefix=one.recipe["prefix"] or None,
+        max_length=one.recipe["max_length"],
+        whiten=None if settings.whiten is None else f"unit+pca{settings.whiten}",
+        n=generated.n,
+        reference=digest,
+    )
+    return Compared(rows, context)
+
+
+def _nested(space: Compared, size: int) -> Compared:
+    """The first rows of both banks, so that smaller sizes are parts of larger ones."""
+
+    def rows() -> tuple[Any, Any]:
+        x, y = space.rows()
+        if len(x) < size:
+            raise ValueError(f"{len(x)} usable texts; {size} are needed")
+        return x[:size], y[:size]
+
+    return Compared(rows, dataclasses.replace(space.context, n=size))
+
+
+def _four_distances(
+    suffix: str,
+    space: Compared,
+    n: int,
+    settings: ScoreSettings,
+    make: Callable[..., tuple[str, Score]],
+) -> Numbers:
     clusters = settings.mauve_clusters or max(2, round(n / 10))
-    yield make(
-        "mauve",
-        "score",
-        "up",
-        lambda: _mauve(x, y, clusters, settings),
-        signature(
-            "mauve",
-            Mauve(clusters, settings.mauve_scale, settings.mauve_seeds, settings.mauve_variance),
-            context,
-        ),
-    )
-    yield make(
-        "energy_distance",
-        "distance",
-        "down",
-        lambda: (metrics.energy_distance(x, y), metrics.energy_distance_stderr(x, y)),
-        signature("energy_distance", Estimator("V"), context),
-    )
-    yield make(
-        "mmd",
-        "squared distance",
-        "down",
-        lambda: (metrics.mmd(x, y), metrics.mmd_stderr(x, y)),
-        signature("mmd", Mmd("gaussian", "reference median", "V"), context),
-    )
-    degree = settings.kernel_degree
+    mauve = Mauve(clusters, settings.mauve_scale, settings.mauve_seeds, settings.mauve_variance)
+    gaussian = Mmd("gaussian", "reference median", "V")
+    for name, unit, direction, compute, estimator in (
+        ("mauve", "score", "up", lambda x, y: _mauve(x, y, clusters, settings), mauve),
+        ("energy_distance", "distance", "down", _energy_distance, Estimator("V")),
+        ("mmd", "squared distance", "down", _mmd, gaussian),
+        ("frechet_distance", "squared distance", "down", _frechet, Estimator("ddof=1")),
+    ):
+        name += suffix
+        yield make(
+            name,
+            unit,
+            direction,
+            lambda compute=compute: compute(*space.rows()),
+            signature(name, estimator, space.context),
+        )
+
+
+def _more_distances(
+    space: Compared, settings: ScoreSettings, make: Callable[..., tuple[str, Score]]
+) -> Numbers:
+    degree, count = settings.kernel_degree, settings.num_projections
+
+    def kernel_distance(x: Any, y: Any) -> tuple[Any, Any]:
+        value = metrics.kernel_distance(x, y, degree=degree)
+        return value, metrics.kernel_distance_stderr(x, y, degree=degree)
+
+    def sliced_wasserstein(x: Any, y: Any) -> tuple[Any, Any]:
+        value = metrics.sliced_wasserstein(x, y, num_projections=count)
+        return value, metrics.sliced_wasserstein_stderr(x, y, num_projections=count)
+
     yield make(
         "kernel_distance",
         "squared distance",
         "down",
-        lambda: (
-            metrics.kernel_distance(x, y, degree=degree),
-            metrics.kernel_distance_stderr(x, y, degree=degree),
-        ),
-        signature("kernel_distance", Polynomial("polynomial", degree, "U"), context),
+        lambda: kernel_distance(*space.rows()),
+        signature("kernel_distance", Polynomial("polynomial", degree, "U"), space.context),
     )
-    yield make(
-        "frechet_distance",
-        "squared distance",
-        "down",
-        lambda: (metrics.frechet_distance(x, y), metrics.frechet_distance_stderr(x, y)),
-        signature("frechet_distance", Estimator("ddof=1"), context),
-    )
-    count = settings.num_projections
     yield make(
         "sliced_wasserstein",
         "squared distance",
         "down",
-        lambda: (
-            metrics.sliced_wasserstein(x, y, num_projections=count),
-            metrics.sliced_wasserstein_stderr(x, y, num_projections=count),
-        ),
-        signature("sliced_wasserstein", Projections(2, count, 0), context),
+        lambda: sliced_wasserstein(*space.rows()),
+        signature("sliced_wasserstein", Projections(2, count, 0), space.context),
     )
-    yield from _manifold_numbers(x, y, settings, context, make)
-    yield from _coding_numbers(real, generated, digest, settings, make)
+    yield from _manifold_numbers(space, settings, make)
 
 
 def gradient_number(
@@ -121,12 +196,13 @@ def gradient_number(
 
 
 def _manifold_numbers(
-    x: Any, y: Any, settings: ScoreSettings, context: Pair, make: Callable[..., tuple[str, Score]]
+    space: Compared, settings: ScoreSettings, make: Callable[..., tuple[str, Score]]
 ) -> Numbers:
     k = settings.num_neighbors
 
     @functools.cache
     def scores() -> tuple[metrics.ManifoldScores, metrics.ManifoldScores]:
+        x, y = space.rows()
         values = metrics.precision_recall(x, y, num_neighbors=k)
         return values, metrics.precision_recall_stderr(x, y, num_neighbors=k)
 
@@ -137,7 +213,7 @@ def _manifold_numbers(
             "fraction",
             "up",
             lambda field=field: tuple(getattr(part, field) for part in scores()),
-            signature(name, Neighbors(k), context),
+            signature(name, Neighbors(k), space.context),
         )
 
 
@@ -167,6 +243,18 @@ def _coding_numbers(
             lambda field=field: (getattr(values, field), getattr(errors, field)),
             signature(name, context),
         )
+
+
+def _energy_distance(x: Any, y: Any) -> tuple[Any, Any]:
+    return metrics.energy_distance(x, y), metrics.energy_distance_stderr(x, y)
+
+
+def _mmd(x: Any, y: Any) -> tuple[Any, Any]:
+    return metrics.mmd(x, y), metrics.mmd_stderr(x, y)
+
+
+def _frechet(x: Any, y: Any) -> tuple[Any, Any]:
+    return metrics.frechet_distance(x, y), metrics.frechet_distance_stderr(x, y)
 
 
 def _mauve(x: Any, y: Any, clusters: int, settings: ScoreSettings) -> tuple[Any, Any]:

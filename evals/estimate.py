@@ -10,6 +10,7 @@ import numpy as np
 
 from ..samplers import get_strategy
 from .cell import Cell
+from .drawing import vocabulary
 from .plan import Plan
 from .sources import Sources
 
@@ -44,14 +45,17 @@ def forwards(cell: Cell, batch_size: int | None = None) -> int:
     """Upper bound of the batched forwards of a cell; the sampler counts the real ones.
 
     Strategy "none" takes at most one forward a step and never more than the length; those that
-    look again after remasking two a step, all others one, and a final fill a block.
+    look again after remasking two a step, all others one, and a final fill a block. A cell with a
+    target costs that (its pilot, and best_of's launches of single candidates, are not in it).
     """
     batches = -(-cell.num_samples // (batch_size or cell.num_samples))
     guided = 2 if cell.cfg_scale else 1
     if cell.role == "autoregressive":
-        return batches * (cell.gen_length - 1)
+        return batches * (cell.gen_length - (0 if cell.prefix_length else 1))
     if cell.role not in ("generated", "trajectory"):
         return 0
+    if cell.target_nfe is not None:
+        return batches * (cell.target_nfe + max(1, cell.target_nfe // 100))
     steps = int(cell.num_steps or 0)
     blocks = cell.gen_length // (cell.block_length or cell.gen_length)
     if cell.strategy == "none":
@@ -67,14 +71,16 @@ def estimate(plan: Plan, sources: Sources, batch_size: int) -> Estimate:
     seconds, memory = _FIXED_SECONDS, 0.0
     scored = [cell for cell in plan.cells if cell.role != "trajectory"]
     scorer_params = num_params(sources.scorer(plan.scoring.scorer))
+    encoder_params = sum(
+        getattr(sources.encoder(name).card, "num_params", 0) for name in plan.scoring.encoders
+    )
     score_forwards = 0
     for cell in plan.cells:
         count = forwards(cell, batch_size)
         rows = min(batch_size, cell.num_samples)
         if count:
-            load = sources.scorer if cell.role == "autoregressive" else sources.denoiser
-            model = load(str(cell.model))
-            tokens = rows * cell.gen_length
+            model = sources.network(str(cell.model), vocabulary(cell))
+            tokens = rows * (cell.gen_length + (cell.prefix_length or 0))
             seconds += count * 2 * num_params(model) * tokens / speed
             working = tokens * (_LOGIT_COPIES * model.num_ids + _HIDDEN_COPIES * _HIDDEN_WIDTH)
             memory = max(memory, 4 * working + 8 * num_params(model))
@@ -82,7 +88,7 @@ def estimate(plan: Plan, sources: Sources, batch_size: int) -> Estimate:
         batches = -(-cell.num_samples // batch_size)
         score_forwards += 2 * batches
         tokens = cell.num_samples * plan.scoring.max_tokens
-        seconds += 4 * scorer_params * tokens / speed + _SCORE_SECONDS
+        seconds += (4 * scorer_params + 2 * encoder_params) * tokens / speed + _SCORE_SECONDS
     total = sum(counts.values()) + score_forwards
     return Estimate(counts, total, seconds, int(memory + _PROCESS_BYTES))
 

@@ -7,7 +7,7 @@ import pathlib
 import resource
 import sys
 import time
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator, Mapping
 from typing import Any
 
 import jax
@@ -24,10 +24,13 @@ class EventLog:
     """Appends one JSON object a line to `events.jsonl`.
 
     Times of day live here and nowhere else, so that banks and scores depend on their cells alone.
+    `on_event` is called with each record after it is written.
     """
 
-    def __init__(self, path: pathlib.Path):
-        self.path = path
+    def __init__(
+        self, path: pathlib.Path, on_event: Callable[[Mapping[str, Any]], None] | None = None
+    ):
+        self.path, self.on_event = path, on_event
 
     def write(self, event: str, **facts: Any) -> None:
         """Appends an event with the time of day (UTC) and the process's peak memory in bytes."""
@@ -35,6 +38,8 @@ class EventLog:
         record = {"time": now, "event": event, **facts, "peak_memory_bytes": peak_memory()}
         with open(self.path, "a", encoding="utf-8") as file:
             file.write(json.dumps(record, ensure_ascii=False) + "\n")
+        if self.on_event is not None:
+            self.on_event(record)
 
     @contextlib.contextmanager
     def span(self, event: str, **facts: Any) -> Iterator[dict[str, Any]]:

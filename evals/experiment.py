@@ -76,7 +76,8 @@ def option(default: Any, text: str, **metadata: Any) -> Any:
     Args:
         default: its default, of the field's type.
         text: help text of the flag.
-        **metadata: `choices` (accepted strings), `execution` (see `Experiment`).
+        **metadata: `choices` (accepted strings), `least` and `most` (bounds of a number, or of the
+            numbers of a tuple), `empty` (whether a tuple may be), `execution` (see `Experiment`).
     """
     return dataclasses.field(default=default, metadata={"help": text, **metadata})
 

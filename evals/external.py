@@ -5,6 +5,7 @@ from collections.abc import Sequence
 import numpy as np
 
 from .bank import SampleBank, bank_digest
+from .encoded import encode_pair
 from .errors import InputError
 from .features import compute_features
 from .gradients import bank_gradients
@@ -25,6 +26,8 @@ def score_texts(
     batch_size: int = 64,
     training: str | None = None,
     gradient_batches: int | None = 8,
+    encoders: Sequence[str] = (),
+    whiten: int | None = None,
     sources: Sources | None = None,
 ) -> dict[str, Score]:
     """The profile of one's own texts against reference texts.
@@ -37,8 +40,12 @@ def score_texts(
         max_tokens: scorer tokens read of each text.
         batch_size: texts a launch.
         training: the text that the generator was trained on, to see what it copies: kjv:train, or
-            a .txt or .jsonl file; None leaves that out.
+            a file of texts; None leaves that out.
         gradient_batches: mini-batches a bank for the gradient moment; None leaves it out.
+        encoders: further models, as `models.load_encoder` takes them, for distances between their
+            features: `mauve@NAME`, `energy_distance@NAME`, `mmd@NAME`, `frechet_distance@NAME`.
+        whiten: PCA components that their features are whitened to, fitted on the reference; None
+            leaves them as they are.
         sources: loaders of models; the usual ones by default.
 
     Returns:
@@ -47,7 +54,8 @@ def score_texts(
         need a forward count are not among them.
 
     Raises:
-        ValueError: no texts on a side, an entry that is no string, or an unusable scorer.
+        ValueError: no texts on a side, an entry that is no string, an unusable scorer or encoder,
+            or two encoders of one name.
     """
     sources = sources or Sources()
     model = sources.scorer(scorer)
@@ -60,6 +68,9 @@ def score_texts(
         training=training,
         training_digest="" if training is None else sources.corpus(training).digest,
         gradient_batches=gradient_batches,
+        encoders=tuple(encoders),
+        encoder_digests=tuple(model_digest(sources.encoder(name).card) for name in encoders),
+        whiten=whiten,
     )
     sides = []
     for name, side in (("texts", texts), ("reference", reference)):
@@ -76,6 +87,7 @@ def score_texts(
             bank_gradients(usable_rows(*real), model, settings),
             bank_gradients(usable_rows(bank, features), model, settings),
         ),
+        encoded=encode_pair(bank, real[0], usable_rows(*real).rows, settings, sources),
     )
     return {name: score for name, score in scores.items() if name not in ("nfe_mean", "launches")}
 

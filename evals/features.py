@@ -5,21 +5,17 @@ path or an arm, so nothing stale can be found under it.
 """
 
 import dataclasses
-import json
 import pathlib
 from typing import Any, Literal, NamedTuple
 
 import numpy as np
-import safetensors
-import safetensors.numpy
 from jaxtyping import Float, Int
 
 from .. import __version__
 from ..metrics import target_mask
-from . import storage
+from .array_files import read_arrays, write_arrays
 from .bank import SampleBank
-from .canonical import canonical_json, content_digest
-from .errors import InputError
+from .canonical import content_digest
 
 POOLING = "mean"
 DTYPE = "float32"
@@ -70,34 +66,10 @@ def cached_features(
     """
     path = folder / key.name
     if path.exists():
-        return _stored_features(path)
+        return Features(**read_arrays(path, Features._fields))
     features = compute_features(bank.texts, scorer, key.max_tokens, batch_size=batch_size)
-    folder.mkdir(parents=True, exist_ok=True)
-    # One entry: safetensors writes several in no fixed order.
-    facts = dataclasses.asdict(key) | {"sha256": _arrays_digest(features)}
-    metadata = {"key": canonical_json(facts)}
-    storage.write_bytes(path, safetensors.numpy.save(features._asdict(), metadata))
+    write_arrays(path, features._asdict(), dataclasses.asdict(key))
     return features
-
-
-def _stored_features(path: pathlib.Path) -> Features:
-    try:
-        with safetensors.safe_open(path, "numpy") as file:
-            recorded = json.loads((file.metadata() or {}).get("key", "{}")).get("sha256")
-            features = Features(**{name: file.get_tensor(name) for name in file.keys()})  # noqa: SIM118
-    except (safetensors.SafetensorError, TypeError, ValueError) as error:
-        raise InputError(f"feature file {path} is damaged ({error}); delete it") from error
-    if _arrays_digest(features) != recorded:
-        raise InputError(f"feature file {path} was edited: its digest differs; delete it")
-    return features
-
-
-def _arrays_digest(features: Features) -> str:
-    parts = [
-        f"{name}{array.dtype}{array.shape}".encode() + np.ascontiguousarray(array).tobytes()
-        for name, array in features._asdict().items()
-    ]
-    return storage.sha256_hex(b"".join(parts))
 
 
 def compute_features(

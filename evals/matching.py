@@ -15,10 +15,11 @@ from jaxtyping import Array, Bool, Int
 
 from .. import samplers
 from .best_of import DRAWS, sample_best_of
+from .cell import MATCH_MODES
 from .errors import InputError
 from .sampling import Network, sample_from
 
-MODES = ("cap", "idle", "length", "best_of")
+MODES = MATCH_MODES
 
 
 class ComputeMatch(NamedTuple):

@@ -7,10 +7,12 @@ from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
 from . import storage
+from .drawing import vocabulary
 from .errors import InputError, usable_files
 from .estimate import Estimate, estimate, free_bytes
 from .events import EventLog, device_name
 from .experiment import is_study, load_experiment, make_config
+from .loggers import RunLog, open_loggers, parse_loggers
 from .plan import PLAN, Plan, StudyPlan, check_workdir, make_plan, make_study_plan
 from .sample_stage import environment, run_sample_stage
 from .score_stage import run_score_stage
@@ -29,6 +31,7 @@ def run_experiment(
     stages: Sequence[str] | str = STAGES,
     *,
     sources: Sources | None = None,
+    loggers: Sequence[str] | str = (),
 ) -> dict[str, int]:
     """Runs stages of an experiment in a workdir; running again does only what is missing.
 
@@ -42,28 +45,36 @@ def run_experiment(
         workdir: folder of all results; created.
         stages: some of "sample", "score", "report" (a sequence, or names joined by commas).
         sources: loaders of models and corpora; the usual ones by default.
+        loggers: some of "jsonl", "tensorboard", "wandb", "trackio", which get the scores of each
+            cell when it has them, and those of each arm at the report.
 
     Returns:
         {stage: banks or reports made}; all zeros but the report's mean that nothing was left.
 
     Raises:
         ValueError: `InputError` for anything a person can mend: unknown names, unusable models,
-            corpora or settings, a workdir of another plan or in use, a bank that was edited.
+            corpora or settings, a workdir of another plan or in use, a bank that was edited, a
+            logger whose package is not installed.
     """
     chosen = parse_stages(stages)
+    log_names = parse_loggers(loggers)
     workdir = pathlib.Path(workdir)
     sources = sources or Sources()
     experiment = load_experiment(name)
+    if log_names and is_study(experiment):
+        raise InputError(f"--experiment={name} has no cells to log; leave --loggers out")
     settings: Any = make_config(experiment, config)
     plan = _plan_of(name, settings, sources)
     check_workdir(workdir, plan)
     done = {}
-    with usable_files(), _held(workdir):
+    with usable_files(), _held(workdir), contextlib.ExitStack() as stack:
         check_workdir(workdir, plan)
         storage.remove_leftovers(workdir)
         if not (workdir / PLAN).exists():
             storage.write_json(workdir / PLAN, plan.record())
-        log = EventLog(workdir / "events.jsonl")
+        opened = stack.enter_context(open_loggers(log_names, workdir))
+        follow = RunLog(plan, workdir, opened).on_event if isinstance(plan, Plan) else None
+        log = EventLog(workdir / "events.jsonl", follow)
         log.write("start", experiment=name, stages=chosen, argv=sys.argv, **environment())
         for stage in chosen:
             with log.span("stage", stage=stage, device=device_name()) as found:
@@ -179,13 +190,18 @@ def _description(plan: Plan, sources: Sources, cost: Estimate, workdir: pathlib.
 def _files(plan: Plan, sources: Sources) -> list[str]:
     found: dict[str, None] = {}
     for cell in plan.cells:
-        load = sources.scorer if cell.role == "autoregressive" else sources.denoiser
-        for file in load(str(cell.model)).card.digests:
+        for file in sources.network(str(cell.model), vocabulary(cell)).card.digests:
             found[f"{cell.model}: {file}"] = None
         if cell.corpus is not None:
             found[
                 f"corpus {cell.corpus} ({len(sources.corpus(cell.corpus).documents)} documents)"
             ] = None
-    for file in sources.scorer(plan.scoring.scorer).card.digests:
-        found[f"{plan.scoring.scorer}: {file}"] = None
+    judges = [(plan.scoring.scorer, sources.scorer(plan.scoring.scorer))]
+    judges += [(source, sources.encoder(source)) for source in plan.scoring.encoders]
+    for source, network in judges:
+        for file in network.card.digests:
+            found[f"{source}: {file}"] = None
+    for encoder in plan.scoring.encoders:
+        for file in sources.encoder(encoder).card.digests:
+            found[f"{encoder}: {file}"] = None
     return list(found)

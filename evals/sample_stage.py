@@ -7,14 +7,17 @@ import platform
 from typing import Any
 
 import jax
+import numpy as np
 
 from .. import __version__
+from . import storage
 from .bank import is_complete, read_bank
 from .bank_writer import BankWriter
 from .cell import Cell
-from .drawing import drawer, sampler_config
+from .drawing import drawer, find_match, prompts, sampler_config, vocabulary
 from .estimate import forwards
 from .events import EventLog, device_name
+from .matching import ComputeMatch
 from .plan import Plan
 from .progress import reporting
 from .sources import Sources, numerics
@@ -72,10 +75,12 @@ def sample_cell(
     """
     # A history is one file for all rows, so its rows are drawn in one piece.
     size = cell.num_samples if cell.record_history else shard_size
-    writer = BankWriter.open(path, cell_manifest(cell, sources), shard_size=size)
+    match = find_match(cell, sources)
+    writer = BankWriter.open(path, cell_manifest(cell, sources, match), shard_size=size)
     missing = writer.missing()
     if missing:
-        draw = drawer(cell, sources, batch_size=min(batch_size, size, cell.num_samples))
+        batch = min(batch_size, size, cell.num_samples)
+        draw = drawer(cell, sources, batch_size=batch, match=match)
         for rows in missing:
             drawn = draw(rows)
             if drawn.history is not None:
@@ -85,24 +90,43 @@ def sample_cell(
     return writer.manifest["measured"]
 
 
-def cell_manifest(cell: Cell, sources: Sources) -> dict[str, Any]:
-    """The planned part of a bank's manifest: the cell, its model's files, the environment."""
-    load = sources.scorer if cell.role == "autoregressive" else sources.denoiser
-    model = load(str(cell.model))
-    samples_tokens = cell.role in ("generated", "trajectory")
+def cell_manifest(
+    cell: Cell, sources: Sources, match: ComputeMatch | None = None
+) -> dict[str, Any]:
+    """The planned part of a bank's manifest: cell, model's files, prompts, environment.
+
+    `match` says at which settings a cell with a target costs it; it is stored under that name.
+    """
+    model = sources.network(str(cell.model), vocabulary(cell))
+    config = None
+    if cell.role in ("generated", "trajectory"):
+        config = dataclasses.asdict(sampler_config(cell) if match is None else match.config)
     return {
         "n": cell.num_samples,
         "fingerprint": cell.fingerprint,
         "arm": cell.arm,
         "cell": dataclasses.asdict(cell),
-        "sampler": dataclasses.asdict(sampler_config(cell)) if samples_tokens else None,
+        "sampler": config,
+        "match": None if match is None else match._asdict() | {"config": config},
+        "prompts": _prompts_record(cell, sources),
         "model": {
             "source": cell.model,
             "files": dict(model.card.digests),
             **numerics(model.card),
+            # One's own model objects may say neither.
+            "architecture": getattr(model.card, "architecture", None),
+            "num_params": getattr(model.card, "num_params", None),
         },
         "environment": environment(),
     }
+
+
+def _prompts_record(cell: Cell, sources: Sources) -> dict[str, Any] | None:
+    """What tells that two banks continued, or answer, the same prompts."""
+    if cell.prefix_length is None:
+        return None
+    ids = np.ascontiguousarray(prompts(cell, sources), np.int32)
+    return {"prefix_length": cell.prefix_length, "digest": storage.sha256_hex(ids.tobytes())}
 
 
 def environment() -> dict[str, str]:

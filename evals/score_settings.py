@@ -1,8 +1,10 @@
 """Settings of the metrics, as the dataclasses that signatures are generated from."""
 
 import dataclasses
+import pathlib
 
 from .. import __version__
+from .errors import InputError
 
 
 @dataclasses.dataclass(frozen=True)
@@ -27,6 +29,18 @@ class ScoreSettings:
         gradient_batches: mini-batches that a bank is cut into for the gradient moment; None means
             that it is not measured.
         gradient_sketch: width of the sketches behind its standard error.
+        encoders, encoder_digests: networks whose features are compared with the reference beside
+            the scorer's, and the digests of their files, in the same order.
+        whiten: PCA components that encoder features are whitened to, by a fit to the reference
+            alone, once their rows have length 1; None leaves them as the encoder gives them.
+        features: name of the encoder (see `encoder_name`) whose features the distances without
+            a name are of; None means the scorer's mean last hidden states.
+        nested_sizes: sizes n at which the four distances of those features are taken again, as
+            `mauve#n`, between the first n usable rows of both banks.
+
+    Raises:
+        InputError: encoders of one name, digests of other encoders, `features` that is no
+            encoder's name, no component to whiten to.
     """
 
     scorer: str
@@ -48,6 +62,55 @@ class ScoreSettings:
     novelty_order: int = 4
     gradient_batches: int | None = None
     gradient_sketch: int = 16384
+    encoders: tuple[str, ...] = ()
+    encoder_digests: tuple[str, ...] = ()
+    whiten: int | None = None
+    features: str | None = None
+    nested_sizes: tuple[int, ...] = ()
+
+    def __post_init__(self):
+        names = [encoder_name(source) for source in self.encoders]
+        for place, name in enumerate(names):
+            if name in names[:place]:
+                both = f"{self.encoders[names.index(name)]!r} and {self.encoders[place]!r}"
+                raise InputError(
+                    f"encoders {both} are both called {name!r} in the names of metrics; rename a"
+                    " folder or leave one out"
+                )
+        if len(self.encoder_digests) != len(names):
+            raise InputError(
+                f"encoder_digests has {len(self.encoder_digests)} digests for {len(names)}"
+                " encoders; give one for each"
+            )
+        if self.features is not None and self.features not in names:
+            raise InputError(
+                f"features={self.features!r} is not an encoder of this run; accepted: "
+                + (", ".join(names) or "None, as there are no encoders")
+            )
+        if min(self.nested_sizes, default=2) < 2:
+            raise InputError(f"nested_sizes={self.nested_sizes} must be at least 2 rows each")
+        if self.whiten is not None and self.whiten < 1:
+            raise InputError(f"whiten={self.whiten} must be at least 1, or None for no whitening")
+
+
+def encoder_name(source: str) -> str:
+    """The short name that metrics of an encoder carry: `mauve@NAME`.
+
+    The last part of the source without revision: "minilm-l6-v2" of "weights/minilm-l6-v2" and of
+    "hf:owner/minilm-l6-v2@REVISION".
+
+    Raises:
+        InputError: a source without a last part, or with a "|" in it.
+    """
+    scheme, colon, rest = source.rpartition(":")
+    path = rest.partition("@")[0] if (scheme, colon) == ("hf", ":") else rest
+    name = pathlib.PurePath(path).name
+    if not name or "|" in name:
+        raise InputError(
+            f"encoder {source!r} has no usable last part to name its metrics after; give a folder"
+            " or OWNER/REPO, without '|' in its name"
+        )
+    return name
 
 
 @dataclasses.dataclass(frozen=True)
@@ -71,10 +134,32 @@ class Pair:
 
 
 @dataclasses.dataclass(frozen=True)
+class EncodedPair:
+    """Context of a number that compares an encoder's features with the reference."""
+
+    encoder: str
+    pooling: str
+    normalize: bool
+    prefix: str | None
+    max_length: int = dataclasses.field(metadata={"key": "tokens"})
+    whiten: str | None
+    n: int
+    reference: str = dataclasses.field(metadata={"key": "ref"})
+    version: str = dataclasses.field(default=__version__, metadata={"key": "v"})
+
+
+@dataclasses.dataclass(frozen=True)
 class Perplexity:
     aggregate: str
     eos: str = "first_eos"
     bos: str = "none"
+
+
+@dataclasses.dataclass(frozen=True)
+class Given:
+    """What a likelihood is conditional on."""
+
+    given: str
 
 
 @dataclasses.dataclass(frozen=True)

@@ -4,11 +4,13 @@ import pathlib
 
 from .bank import SampleBank, is_complete, read_bank
 from .cell import Cell
+from .encoded import Encoded, Space, encode_pair
 from .errors import InputError
 from .events import EventLog, device_name
 from .features import FeatureKey, Features, cached_features
 from .gradients import BankGradients, bank_gradients
 from .plan import Plan
+from .prefixed import Continued, cached_continued, prompt_texts
 from .progress import reporting
 from .sample_stage import bank_path
 from .scored import usable_rows
@@ -66,6 +68,32 @@ def run_score_stage(
             gradients[bank.digest] = stats
         return stats
 
+    spaces: dict[tuple[str, str], Space] = {}
+
+    def encoded(bank: SampleBank, reference: tuple[SampleBank, Features]) -> list[Encoded]:
+        return encode_pair(
+            bank,
+            reference[0],
+            usable_rows(*reference).rows,
+            plan.scoring,
+            sources,
+            folder=workdir / "features",
+            spaces=spaces,
+        )
+
+    def continued(cell: Cell, bank: SampleBank) -> Continued | None:
+        if cell.prefix_length is None:
+            return None
+        return cached_continued(
+            workdir / "features",
+            bank,
+            prompt_texts(cell, sources),
+            sources.scorer(plan.scoring.scorer),
+            model_digest=plan.scoring.scorer_digest,
+            max_tokens=plan.scoring.max_tokens,
+            batch_size=batch_size,
+        )
+
     training = None
     if plan.scoring.training is not None:
         training = sources.training_index(plan.scoring.training, plan.scoring.scorer)
@@ -90,6 +118,8 @@ def run_score_stage(
                         plan.scoring,
                         training=training,
                         gradients=sums,
+                        encoded=encoded(bank, reference) if reference else (),
+                        continued=continued(cell, bank),
                     ),
                 )
                 write_scores(score_path(workdir, cell), scores)

@@ -7,7 +7,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from typing import Any, NamedTuple
 
 from . import storage
-from .cell import Cell, cell_from_dict
+from .cell import Cell, arm_labels, cell_from_dict
 from .errors import InputError
 from .signature import merged
 
@@ -111,21 +111,20 @@ def aggregate(cells: Iterable[CellScores]) -> dict[str, dict[str, Score]]:
     what differs between seeds, the second is itself noisy with few of them.
 
     Returns:
-        {arm label: {metric: Score}}, in order of first appearance; n is summed over seeds.
+        {arm label: {metric: Score}} with the labels of `arm_labels`, so that cells which differ in
+        more than their draw are never averaged; in order of first appearance; n is summed over
+        seeds.
 
     Raises:
-        ValueError: cells of one label that differ in more than their seed, or whose signatures
-            differ in more than digests and counts.
+        ValueError: cells of one arm whose signatures differ in more than digests and counts.
     """
+    kept = [s for s in cells if not (s.cell.role == "reference" and s.cell.part)]
+    labels = arm_labels(scores.cell for scores in kept)
     arms: dict[str, list[CellScores]] = {}
-    for scores in cells:
-        if scores.cell.role == "reference" and scores.cell.part:
-            continue
-        arms.setdefault(scores.cell.arm, []).append(scores)
+    for scores in kept:
+        arms.setdefault(labels[scores.cell.fingerprint], []).append(scores)
     table: dict[str, dict[str, Score]] = {}
     for arm, members in arms.items():
-        if len({scores.cell.group for scores in members}) > 1:
-            raise ValueError(f"arm {arm!r} mixes cells that differ in more than their seed")
         names = dict.fromkeys(name for scores in members for name in scores.metrics)
         table[arm] = {
             name: mean_score([s.metrics[name] for s in members if name in s.metrics])

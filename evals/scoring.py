@@ -5,19 +5,22 @@ since most of these numbers move with n.
 """
 
 import math
+from collections.abc import Sequence
 
 import numpy as np
 
 from .. import metrics
 from .bank import SampleBank
 from .distance_scores import distance_numbers, gradient_number
+from .encoded import Encoded
 from .features import Features
 from .gradients import BankGradients
+from .prefixed import Continued
 from .score_settings import Count, ScoreSettings
 from .scored import MIN_ROWS, Numbers, mean_of_rows, score_maker, usable_rows
 from .scores import Score
 from .signature import signature
-from .text_scores import copying_numbers, text_numbers
+from .text_scores import continued_number, copying_numbers, text_numbers
 
 
 def score_bank(
@@ -28,6 +31,8 @@ def score_bank(
     *,
     training: metrics.TrainingIndex | None = None,
     gradients: tuple[BankGradients | None, BankGradients | None] = (None, None),
+    encoded: Sequence[Encoded] = (),
+    continued: Continued | None = None,
 ) -> dict[str, Score]:
     """All numbers of a bank; distances only where a reference is given.
 
@@ -41,12 +46,15 @@ def score_bank(
         training: index of the training text in scorer ids; None leaves copying out.
         gradients: `bank_gradients` of the reference and of this bank; a None leaves the gradient
             moment out.
+        encoded: what each encoder of the settings says of this bank and of the reference.
+        continued: likelihoods given the prompts that the texts continue; None where there are none.
 
     Returns:
         {metric: Score}: gen_ppl and its variants, entropies, mauve, energy_distance, mmd,
         kernel_distance, frechet_distance, sliced_wasserstein, manifold_precision and its kin, jcd
-        with its two directions, gradient_moment, self_bleu, distinct_3, repetition_4, novelty_4,
-        copied_span, acceptance, nfe_mean, launches.
+        with its two directions, mauve, energy_distance, mmd and frechet_distance @NAME for each
+        encoder, gradient_moment, self_bleu, distinct_3, repetition_4, novelty_4, copied_span,
+        acceptance, nfe_mean, launches; gen_ppl_given_prefix where there are prompts.
     """
     generated = usable_rows(bank, features)
     found = dict(_bank_numbers(bank))
@@ -55,12 +63,15 @@ def score_bank(
         digest = reference[0].digest
         # A short reference shortens the bank as well: both sides always have the same n.
         paired = usable_rows(bank, features, limit=real.n)
-        found |= dict(distance_numbers(real, paired, digest, settings))
+        found |= dict(distance_numbers(real, paired, digest, settings, encoded))
         real_sums, sums = gradients
         if real_sums is not None and sums is not None:
             name, score = gradient_number(real_sums, sums, digest, settings)
             found[name] = score
     found |= dict(text_numbers(generated, settings))
+    if continued is not None:
+        name, score = continued_number(generated, continued, settings)
+        found[name] = score
     if training is not None:
         found |= dict(copying_numbers(generated, training, settings))
     return found

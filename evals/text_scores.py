@@ -3,8 +3,10 @@
 from typing import Any, Literal
 
 from .. import metrics
-from .score_settings import Copied, Ngrams, Perplexity, ScoreSettings, Tokens
+from .prefixed import Continued
+from .score_settings import Copied, Given, Ngrams, Perplexity, ScoreSettings, Tokens
 from .scored import MIN_ROWS, Numbers, Scored, mean_of_rows, score_maker
+from .scores import Score
 from .signature import signature
 
 Aggregate = Literal["token", "sample", "macro"]
@@ -65,6 +67,24 @@ def text_numbers(bank: Scored, settings: ScoreSettings) -> Numbers:
         "down",
         lambda: mean_of_rows(metrics.sequence_repetition(bank.ids, bank.lengths, order=order)),
         signature(f"repetition_{order}", Ngrams(order, "none", "none"), context),
+    )
+
+
+def continued_number(
+    bank: Scored, continued: Continued, settings: ScoreSettings
+) -> tuple[str, Score]:
+    """Perplexity of the texts given their prompts, over all their tokens (spec care §4.3)."""
+    name = "gen_ppl_given_prefix"
+    nll, num_tokens = continued.nll[bank.rows], continued.num_tokens[bank.rows]
+    return score_maker(bank.n, bank.n)(
+        name,
+        "perplexity/token",
+        "down",
+        lambda: (
+            metrics.generative_perplexity(nll, num_tokens),
+            metrics.generative_perplexity_stderr(nll, num_tokens),
+        ),
+        signature(name, Perplexity("token"), Given("prefix"), _context(bank, settings)),
     )
 
 

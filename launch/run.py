@@ -32,6 +32,9 @@ _DRY_RUN = flags.DEFINE_bool(
     "dry_run", False, "Print the plan, the files needed, forwards, memory and time; write nothing."
 )
 _EXECUTOR = flags.DEFINE_enum("executor", "local", ["local"], "Where cells run.")
+_LOGGERS = flags.DEFINE_string(
+    "loggers", "", "Where scores are logged too, joined by commas: jsonl,tensorboard,wandb,trackio."
+)
 _CACHE = flags.DEFINE_string(
     "compilation_cache", None, "Folder that keeps compiled programs between runs; none by default."
 )
@@ -67,6 +70,20 @@ class _TupleParser(flags.ArgumentParser):
 
     def flag_type(self) -> str:
         return self.syntactic_help
+
+
+class _OptionalParser(flags.ArgumentParser):
+    """A value of one type, or "none"."""
+
+    def __init__(self, inner: flags.ArgumentParser):
+        self.inner = inner
+        self.syntactic_help = f"{inner.syntactic_help or 'a text'}, or none"
+
+    def parse(self, argument: Any) -> Any:
+        return None if argument == "none" else self.inner.parse(argument)
+
+    def flag_type(self) -> str:
+        return self.inner.flag_type()
 
 
 class _TupleSerializer(flags.ArgumentSerializer):
@@ -110,7 +127,9 @@ def _run(argv: Sequence[str]) -> int:
     if _DRY_RUN.value:
         print(pipeline.dry_run(name, config, workdir, sources=_sources()))
     else:
-        pipeline.run_experiment(name, config, workdir, _STAGES.value, sources=_sources())
+        pipeline.run_experiment(
+            name, config, workdir, _STAGES.value, sources=_sources(), loggers=_LOGGERS.value
+        )
     return 0
 
 
@@ -130,6 +149,7 @@ def _sources() -> Sources:
     return Sources(
         load_denoiser=functools.partial(models.load_denoiser, **options),
         load_scorer=functools.partial(models.load_scorer, **options),
+        load_encoder=functools.partial(models.load_encoder, **options),
     )
 
 
@@ -157,14 +177,20 @@ def define_config_flags(config: type) -> None:
         elif typing.get_origin(kind) is tuple:
             parser = _TupleParser(typing.get_args(kind)[0])
             flags.DEFINE(parser, field.name, field.default, text, serializer=_TupleSerializer())
+        elif type(None) in typing.get_args(kind):
+            scalar = next(t for t in typing.get_args(kind) if t is not type(None))
+            inner = {int: flags.IntegerParser, float: flags.FloatParser, str: flags.ArgumentParser}
+            optional = _OptionalParser(inner[scalar]())
+            flags.DEFINE(
+                optional, field.name, field.default, text, serializer=flags.ArgumentSerializer()
+            )
         else:
-            scalar = next(t for t in (*typing.get_args(kind), kind) if t is not type(None))
             define = {
                 bool: flags.DEFINE_bool,
                 int: flags.DEFINE_integer,
                 float: flags.DEFINE_float,
                 str: flags.DEFINE_string,
-            }[scalar]
+            }[kind]
             define(field.name, field.default, text)
 
 

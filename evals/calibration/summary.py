@@ -8,7 +8,7 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from ...metrics.spread import deviation
-from ..ranks import spearman
+from ..statistics import spearman
 from .measures import MEASURES
 from .power import SEEN, detectable, null_band, power
 from .study import CLEAN

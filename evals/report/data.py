@@ -8,11 +8,12 @@ import numpy as np
 from ..scores import Band, Score
 
 # Roles of cells, in the order in which a table lists them.
-ROLES = ("reference", "autoregressive", "generated", "heuristic")
+ROLES = ("reference", "autoregressive", "generated", "external", "heuristic")
 ROLE_NAMES = {
     "reference": "real text",
     "autoregressive": "AR model",
     "generated": "diffusion",
+    "external": "external",
     "heuristic": "naive",
 }
 

@@ -3,6 +3,8 @@
 import math
 from collections.abc import Sequence
 
+from .. import heuristics
+from ..scores import values_of
 from .data import Arm, ReportData
 from .profile import PROFILE, Column, with_mean_ranks
 from .rounding import plain_text
@@ -50,20 +52,20 @@ def heuristics_last(
         (metric, naive label, trained label) for each ranked column and pair in which the naive
         sampler is as good or better; empty when the profile resists all of them.
     """
-    broken = []
-    trained = data.with_role("generated") if trained is None else trained
-    for column in columns:
-        if not column.ranked:
-            continue
-        for naive in data.with_role("heuristic"):
-            for arm in trained:
-                a, b = naive.score(column.metric), arm.score(column.metric)
-                if a.value is None or b.value is None:
-                    continue
-                sign = 1.0 if b.direction == "up" else -1.0
-                if sign * a.value >= sign * b.value:
-                    broken.append((column.metric, naive.label, arm.label))
-    return broken
+    arms = data.with_role("generated") if trained is None else trained
+    naive = data.with_role("heuristic")
+    directions = {}
+    for metric in (column.metric for column in columns if column.ranked):
+        numbers = [arm.score(metric) for arm in arms]
+        if found := [n.direction for n in numbers if n.value is not None and n.direction]:
+            directions[metric] = found[0]
+    broken = heuristics.heuristics_last(
+        values_of({arm.label: arm.scores for arm in (*naive, *arms)}),
+        directions,
+        heuristics=[arm.label for arm in naive],
+        trained=[arm.label for arm in arms],
+    )
+    return [(one.column, one.heuristic, one.trained) for one in broken]
 
 
 def ranking_finding(

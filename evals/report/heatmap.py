@@ -4,6 +4,7 @@ import dataclasses
 import json
 
 import numpy as np
+from matplotlib.axes import Axes
 from matplotlib.figure import Figure as Canvas
 from matplotlib.patches import Patch, PathPatch
 from matplotlib.path import Path
@@ -42,22 +43,11 @@ def heat_map(trajectory: Trajectory, *, name: str = "trajectory") -> Figure:
         height = min(max(1.3 + width * 0.86 * steps / length, 2.4), 2.2 * width)
         canvas = Canvas(figsize=(width, height), layout="constrained")
         axes = canvas.add_subplot()
-        for code, name in enumerate(CELL_CLASSES):
-            path = _boxes(trajectory.classes == code)
-            if path is not None:
-                axes.add_patch(PathPatch(path, facecolor=CLASS_STYLES[name][0], edgecolor="none"))
-        axes.set_xlim(0.5, length + 0.5)
-        axes.set_ylim(steps + 0.5, 0.5)
-        axes.grid(visible=False)
-        for spine in axes.spines.values():
-            spine.set_visible(True)
+        draw_classes(axes, trajectory.classes)
         axes.set_xlabel("position")
         axes.set_ylabel("nominal step")
         canvas.legend(
-            handles=[
-                Patch(facecolor=colour, edgecolor=EDGE, label=title)
-                for colour, title in CLASS_STYLES.values()
-            ],
+            handles=class_patches(),
             loc="outside lower center",
             ncols=4 if width > NARROW else 2,
             handlelength=1.2,
@@ -75,6 +65,26 @@ def heat_map(trajectory: Trajectory, *, name: str = "trajectory") -> Figure:
         f"Heat map of {steps} steps by {length} positions. Cells: {shares}.",
         draw,
     )
+
+
+def draw_classes(axes: Axes, classes: np.ndarray) -> None:
+    """Fills axes with Int["steps length"] codes of `CELL_CLASSES`, first step on top."""
+    steps, length = classes.shape
+    for code, name in enumerate(CELL_CLASSES):
+        path = _boxes(classes == code)
+        if path is not None:
+            axes.add_patch(PathPatch(path, facecolor=CLASS_STYLES[name][0], edgecolor="none"))
+    axes.set_xlim(0.5, length + 0.5)
+    axes.set_ylim(steps + 0.5, 0.5)
+    axes.grid(visible=False)
+    for spine in axes.spines.values():
+        spine.set_visible(True)
+
+
+def class_patches() -> list[Patch]:
+    """Legend entries of the classes."""
+    styles = CLASS_STYLES.values()
+    return [Patch(facecolor=colour, edgecolor=EDGE, label=title) for colour, title in styles]
 
 
 def replay(trajectory: Trajectory) -> Replay:

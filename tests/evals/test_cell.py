@@ -8,7 +8,7 @@ import pytest
 
 from dlmeval.evals import Cell
 from dlmeval.evals.canonical import canonical_json, content_digest
-from dlmeval.evals.cell import cell_from_dict
+from dlmeval.evals.cell import arm_labels, cell_from_dict
 from dlmeval.samplers import SamplerConfig
 
 CELL = Cell(
@@ -27,7 +27,9 @@ CELL = Cell(
 
 
 def test_fingerprint_is_sha256_of_canonical_json():
-    text = json.dumps(dataclasses.asdict(CELL), sort_keys=True, separators=(",", ":"))
+    later = ("vocabulary", "prefix_length", "target_nfe", "match_mode")
+    fields = {k: v for k, v in dataclasses.asdict(CELL).items() if k not in later}
+    text = json.dumps(fields, sort_keys=True, separators=(",", ":"))
     assert CELL.fingerprint == hashlib.sha256(text.encode()).hexdigest()
 
 
@@ -41,10 +43,48 @@ def test_every_field_counts(field):
     values = {"role": "trajectory", "strategy": "none", "gen_length": 65, "num_samples": 129}
     texts = {"model", "model_digest", "corpus", "corpus_digest", "noise", "pace", "pool"}
     texts |= {"loop", "confidence", "schedule"}
-    old = getattr(CELL, field)
+    values |= {"vocabulary": "scorer", "match_mode": "idle"}
+    cell = dataclasses.replace(CELL, match_mode="cap") if field == "target_nfe" else CELL
+    old = getattr(cell, field)
     new = values.get(field, "other" if field in texts else 7)
     assert new != old
-    assert dataclasses.replace(CELL, **{field: new}).fingerprint != CELL.fingerprint
+    assert dataclasses.replace(cell, **{field: new}).fingerprint != cell.fingerprint
+
+
+def test_a_plan_from_before_a_field_is_still_read():
+    fields = dataclasses.asdict(CELL)
+    for name in ("vocabulary", "prefix_length", "target_nfe", "match_mode"):
+        del fields[name]
+    assert cell_from_dict(fields) == CELL
+    del fields["seed"]
+    with pytest.raises(ValueError, match=r"lacks.*seed"):
+        cell_from_dict(fields)
+
+
+def test_labels_tell_apart_what_the_arm_does_not():
+    more = dataclasses.replace(CELL, remask_fraction=0.3)
+    labels = arm_labels([CELL, dataclasses.replace(CELL, seed=4), more])
+    assert labels == {
+        CELL.fingerprint: "high_entropy t=0.25 N=32 remask_fraction=0.15",
+        dataclasses.replace(CELL, seed=4).fingerprint: (
+            "high_entropy t=0.25 N=32 remask_fraction=0.15"
+        ),
+        more.fingerprint: "high_entropy t=0.25 N=32 remask_fraction=0.3",
+    }
+    assert arm_labels([CELL]) == {CELL.fingerprint: CELL.arm}
+
+
+@pytest.mark.parametrize(
+    ("changes", "message"),
+    [
+        ({"vocabulary": "encoder"}, "accepted: denoiser, scorer"),
+        ({"prefix_length": 0}, "prefix_length is 0"),
+        ({"target_nfe": 64}, "match_mode is None; accepted: cap, idle"),
+    ],
+)
+def test_a_cell_that_means_nothing_is_refused(changes, message):
+    with pytest.raises(ValueError, match=message):
+        dataclasses.replace(CELL, **changes)
 
 
 def test_a_cell_can_hold_every_setting_of_the_sampler():

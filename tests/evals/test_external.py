@@ -30,6 +30,25 @@ def test_real_text_is_close_and_repetition_is_far(texts):
     assert "nfe_mean" not in close
 
 
+def test_encoders_judge_too(toy, texts):
+    real, other = (side[:12] for side in texts)
+    found = score_texts(
+        ["", *other],
+        real,
+        scorer="toy:scorer",
+        max_tokens=16,
+        gradient_batches=None,
+        encoders=("toy/letters",),
+        whiten=4,
+        sources=toy.toy_sources(),
+    )
+    names = {"mauve", "energy_distance", "mmd", "frechet_distance"}
+    assert {name for name in found if "@" in name} == {f"{name}@letters" for name in names}
+    for name in names:
+        assert found[f"{name}@letters"].n == len(other)
+        assert found[f"{name}@letters"].value is not None
+
+
 @pytest.mark.parametrize(
     ("sides", "message"),
     [

@@ -11,11 +11,14 @@ from dlmeval import samplers
 from dlmeval.evals import Cell, load_history, read_bank, run_experiment
 from dlmeval.evals.bank_writer import BankWriter
 from dlmeval.evals.estimate import forwards
+from dlmeval.evals.events import EventLog
 from dlmeval.evals.experiment import load_experiment, make_config
 from dlmeval.evals.plan import make_plan, read_plan
 from dlmeval.evals.sample_stage import bank_path, cell_manifest, sample_cell
-from dlmeval.evals.score_stage import load_scores
+from dlmeval.evals.score_stage import load_scores, run_score_stage
 from dlmeval.evals.scores import aggregate, null_band
+from dlmeval.evals.sources import model_digest
+from dlmeval.evals.storage import write_json
 
 DISTANCES = {"mauve", "energy_distance", "mmd", "frechet_distance", "jcd"}
 OWN = {"gen_ppl", "h_uni", "h_pos", "h_pos_mm", "self_bleu", "distinct_3", "acceptance", "nfe_mean"}
@@ -137,6 +140,43 @@ def test_arms_average_their_seeds_and_the_null_band_its_draws(finished, plan):
     assert set(band) >= DISTANCES
     assert band["jcd"].num_banks == 2
     assert band["jcd"].high < table["periodic 8"]["jcd"].value
+
+
+def test_encoders_enter_plan_cache_and_scores(toy, copy, plan):
+    cells = [c for c in plan.cells if c.seed == 0 and c.role in ("reference", "heuristic")]
+    encoder = toy.toy_encoder()
+    scoring = dataclasses.replace(
+        plan.scoring,
+        encoders=("toy/letters",),
+        encoder_digests=(model_digest(encoder.card),),
+        whiten=4,
+    )
+    widened = dataclasses.replace(plan, cells=tuple(cells), scoring=scoring)
+    write_json(copy / "plan.json", widened.record())
+    assert read_plan(copy) == widened
+
+    shutil.rmtree(copy / "scores")
+    before = set((copy / "features").iterdir())
+    log = EventLog(copy / "events.jsonl")
+    sources = toy.toy_sources(load_encoder=lambda source: encoder)
+    assert run_score_stage(widened, copy, sources, log, 8) == len(cells)
+    assert len(set((copy / "features").iterdir()) - before) == len(cells)
+    for scores, cell in zip(load_scores(widened, copy), cells, strict=True):
+        assert ("mmd@letters" in scores.metrics) == (widened.reference_of(cell) is not None)
+    first = contents(copy)
+
+    shutil.rmtree(copy / "scores")
+    encoder.encode = None  # the cache answers
+    assert run_score_stage(widened, copy, sources, log, 8) == len(cells)
+    assert contents(copy) == first
+
+
+def test_a_plan_from_before_encoders_is_read(copy, plan):
+    record = json.loads((copy / "plan.json").read_text())
+    for name in ("encoders", "encoder_digests", "whiten", "features"):
+        del record["scoring"][name]
+    (copy / "plan.json").write_text(json.dumps(record))
+    assert read_plan(copy) == plan
 
 
 def test_a_history_is_stored_and_hashed(finished, plan):

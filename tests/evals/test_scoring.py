@@ -8,6 +8,7 @@ import pytest
 
 from dlmeval import metrics
 from dlmeval.evals.bank import SampleBank, bank_digest
+from dlmeval.evals.encoded import Encoded, fitted_space
 from dlmeval.evals.features import Features
 from dlmeval.evals.gradients import BankGradients
 from dlmeval.evals.score_settings import ScoreSettings
@@ -24,7 +25,11 @@ SETTINGS = ScoreSettings(
     training_digest="fedcba98",
     gradient_batches=4,
     gradient_sketch=8,
+    encoders=("toy/letters",),
+    encoder_digests=("abcdef98",),
 )
+RECIPE = {"pooling": "mean", "normalize": True, "prefix": "", "max_length": 32}
+FOUR = ("mauve", "energy_distance", "mmd", "frechet_distance")
 WORDS = "and the lord said unto moses speak thou".split()
 
 
@@ -59,6 +64,20 @@ def sums(seed, num_rows=N - 2):
     return BankGradients(stats, num_rows)
 
 
+def encodings(seed, n=N):
+    rows = np.random.default_rng([7, seed]).normal(size=(n, 6)).astype(np.float32)
+    return rows / np.linalg.norm(rows, axis=1, keepdims=True)
+
+
+def encoded(settings):
+    """What the encoders of the settings say of banks 0 (the reference) and 1."""
+    space = fitted_space(encodings(0), settings.whiten)
+    return [
+        Encoded(source, digest, RECIPE, encodings(0), encodings(1), space)
+        for source, digest in zip(settings.encoders, settings.encoder_digests, strict=True)
+    ]
+
+
 REFERENCE = make(0)
 EXTRAS = {
     "training": metrics.fit_training_index(np.random.default_rng(9).integers(0, 20, (30, 40))),
@@ -68,7 +87,7 @@ EXTRAS = {
 
 @pytest.fixture(scope="module")
 def scores():
-    return score_bank(*make(1), REFERENCE, SETTINGS, **EXTRAS)
+    return score_bank(*make(1), REFERENCE, SETTINGS, **EXTRAS, encoded=encoded(SETTINGS))
 
 
 def test_perplexities_and_their_adjustment(scores):
@@ -122,7 +141,7 @@ def test_numbers_of_the_bank_itself(scores):
 def test_directions(scores):
     up = {name for name, score in scores.items() if score.direction == "up"}
     manifold = {f"manifold_{name}" for name in ("precision", "recall", "density", "coverage")}
-    assert up == {"mauve", "distinct_3", "acceptance"} | manifold
+    assert up == {"mauve", "mauve@letters", "distinct_3", "acceptance"} | manifold
     open_ = {name for name, score in scores.items() if score.direction is None}
     entropies = {"h_ceiling", "h_uni", "h_pool", "h_pos", "h_pos_mm", "h_joint"}
     assert open_ == entropies | {"novelty_4", "copied_span", "nfe_mean", "launches"}
@@ -139,7 +158,8 @@ def test_what_is_copied_and_repeated(scores):
         assert scores[name].value == pytest.approx(rows.mean())
         assert scores[name].stderr == pytest.approx(rows.std(ddof=1) / math.sqrt(N))
     without = score_bank(*make(1), REFERENCE, SETTINGS)
-    assert set(scores) - set(without) == {"novelty_4", "copied_span", "gradient_moment"}
+    named = {name for name in scores if "@" in name}
+    assert set(scores) - set(without) - named == {"novelty_4", "copied_span", "gradient_moment"}
     one_sided = score_bank(*make(1), REFERENCE, SETTINGS, gradients=(sums(0), None))
     assert set(one_sided) == set(without)
 
@@ -163,7 +183,12 @@ def test_rejected_rows_are_left_out_and_the_reference_is_cut_to_as_many(scores):
         ),
         Features(*(np.concatenate([a, b[:2]]) for a, b in zip(REFERENCE[1], longer[1]))),
     )
-    found = score_bank(mixed, stacked, reference, SETTINGS, **EXTRAS)
+    one = encoded(SETTINGS)[0]
+    one = one._replace(
+        reference=np.concatenate([one.reference, encodings(3)[:2]]),
+        generated=np.concatenate([one.generated, encodings(2)[:2]])[order],
+    )
+    found = score_bank(mixed, stacked, reference, SETTINGS, **EXTRAS, encoded=[one])
     for name, score in scores.items():
         if name not in ("acceptance", "nfe_mean", "launches"):
             assert found[name] == score, name
@@ -180,7 +205,8 @@ def test_texts_without_tokens_are_not_scored(scores):
 def test_too_few_texts_give_reasons_and_not_numbers():
     bank, features = make(1)
     few = bank._replace(accepted=np.arange(N) < MIN_ROWS - 1)
-    found = score_bank(few, features, REFERENCE, SETTINGS)
+    found = score_bank(few, features, REFERENCE, SETTINGS, encoded=encoded(SETTINGS))
+    assert "mmd@letters" in found
     for name, score in found.items():
         if name in ("acceptance", "nfe_mean", "launches"):
             assert score.value is not None
@@ -200,9 +226,67 @@ def test_every_setting_shows_in_a_signature(scores, field):
     values = {"mauve_seeds": (3, 4), "mauve_clusters": 3, "scorer": "x", "scorer_digest": "f" * 64}
     known = {"mauve_scale": 4.0, "mauve_variance": 0.8, "distinct_order": 2, "jcd_depth": 8}
     known |= {"training": "other", "training_digest": "0" * 64, "num_neighbors": 3}
+    known |= {"encoders": ("other/letters",), "encoder_digests": ("f" * 8,), "features": "letters"}
     changed = dataclasses.replace(SETTINGS, **{field: (values | known).get(field, 5)})
-    found = score_bank(*make(1), REFERENCE, changed, **EXTRAS)
+    found = score_bank(*make(1), REFERENCE, changed, **EXTRAS, encoded=encoded(changed))
     assert {s.signature for s in found.values()} != {s.signature for s in scores.values()}
+
+
+@pytest.mark.parametrize("whiten", [None, 5])
+def test_encoders_get_the_same_four_distances(scores, whiten):
+    settings = dataclasses.replace(SETTINGS, whiten=whiten)
+    found = score_bank(*make(1), REFERENCE, settings, **EXTRAS, encoded=encoded(settings))
+    assert {name for name in found if "@" in name} == {f"{name}@letters" for name in FOUR}
+    x, y = encodings(0), encodings(1)
+    if whiten:
+        fit = metrics.fit_whitening(x, whiten)
+        x, y = np.asarray(fit.transform(x)), np.asarray(fit.transform(y))
+    for name, value in {
+        "mauve": metrics.mauve(x, y, num_clusters=2, seeds=(0, 1)).value,
+        "energy_distance": metrics.energy_distance(x, y),
+        "mmd": metrics.mmd(x, y),
+        "frechet_distance": metrics.frechet_distance(x, y),
+    }.items():
+        one, main = found[f"{name}@letters"], scores[name]
+        assert one.value == pytest.approx(float(value), rel=1e-4), name
+        assert (one.n, one.unit, one.direction) == (main.n, main.unit, main.direction)
+        assert one.stderr is not None
+        # The same settings behind another name and in front of other features.
+        settings_of = main.signature.partition("|features:")[0].partition("|")[2]
+        digest = REFERENCE[0].digest[:8]
+        shown = "unit+pca5" if whiten else "none"
+        assert one.signature.startswith(
+            f"{name}@letters|{settings_of}|encoder:toy/letters@abcdef98|pooling:mean"
+            f"|normalize:True|prefix:none|tokens:32|whiten:{shown}|n:{N}|ref:{digest}|v:"
+        )
+    # The others do not notice.
+    assert {n: s for n, s in found.items() if "@" not in n} == {
+        n: s for n, s in scores.items() if "@" not in n
+    }
+
+
+def test_a_reference_too_small_to_whiten_is_the_reason():
+    settings = dataclasses.replace(SETTINGS, whiten=N)
+    wide = np.random.default_rng(0).normal(size=(2, N, 2 * N))
+    one = Encoded("toy/letters", "", RECIPE, *wide, fitted_space(wide[0], N))
+    found = score_bank(*make(1), REFERENCE, settings, encoded=[one])
+    for name in FOUR:
+        assert found[f"{name}@letters"].value is None
+        assert f"{N} rows" in str(found[f"{name}@letters"].reason)
+        assert found[name].value is not None
+
+
+def test_the_distances_can_be_of_an_encoder():
+    settings = dataclasses.replace(SETTINGS, features="letters")
+    found = score_bank(*make(1), REFERENCE, settings, encoded=encoded(settings))
+    for name in FOUR:
+        one = found[f"{name}@letters"]
+        assert (found[name].value, found[name].stderr) == (one.value, one.stderr)
+        assert found[name].signature == one.signature.replace("@letters", "", 1)
+    kernel = metrics.kernel_distance(encodings(0), encodings(1))
+    assert found["kernel_distance"].value == pytest.approx(float(kernel), rel=1e-5)
+    with pytest.raises(ValueError, match=r"features='letters' .* given: none"):
+        score_bank(*make(1), REFERENCE, settings)
 
 
 def test_jackknifed_errors_match_the_spread_of_fresh_banks():

@@ -17,6 +17,7 @@ import numpy as np
 from dlmeval.evals.corpora import Corpus, documents_digest
 from dlmeval.evals.pipeline import run_experiment
 from dlmeval.evals.sources import Sources
+from dlmeval.models import Recipe
 
 NUM_LETTERS = 95  # the printable ASCII characters
 EOS_ID, MASK_ID, VOCAB = 95, 96, 97
@@ -118,6 +119,23 @@ def toy_scorer(seed=1):
     )
 
 
+def toy_encoder(seed=2, width=12):
+    """Counts of letters, projected and scaled to length 1; an empty text has no features."""
+    projection = np.random.default_rng(seed).normal(size=(NUM_LETTERS, width))
+
+    def encode(texts):
+        assert all(texts)
+        counts = [np.bincount(Letters().encode(t), minlength=NUM_LETTERS) for t in texts]
+        rows = np.asarray(counts) @ projection
+        return (rows / np.linalg.norm(rows, axis=1, keepdims=True)).astype(np.float32)
+
+    return SimpleNamespace(
+        encode=encode,
+        recipe=Recipe("mean", True, "", 512),
+        card=SimpleNamespace(digests={"model.safetensors": f"{seed:064x}"}),
+    )
+
+
 def toy_corpus(source, num_documents=30):
     if not source.startswith("toy:"):
         raise ValueError(f"corpus {source!r} is unknown")
@@ -131,6 +149,7 @@ def toy_sources(**loaders):
     known = {
         "load_denoiser": lambda source: toy_denoiser(),
         "load_scorer": lambda source: toy_scorer(),
+        "load_encoder": lambda source: toy_encoder(),
         "load_corpus": functools.cache(toy_corpus),
     }
     return Sources(**(known | loaders))

@@ -1,0 +1,124 @@
+"""Frontiers over temperature: what perplexity and MAUVE, or perplexity and entropy, tell and miss.
+
+Each strategy at one budget draws a curve over temperatures (CaRE, arXiv 2607.24763, Figs. 2, 5, 9
+and 10). Beside the curves stand the gaps between strategies at one temperature, paired over seeds,
+which curves that overlap hide; and the four metrics of cold and warm unmasking together.
+
+    python launch/run.py --flagfile=launch/flags/frontier.flags --workdir=runs/frontier
+"""
+
+import dataclasses
+import pathlib
+
+from ..arms import base_scoring, causal_cells, grid_cells, open_world, reference_cells
+from ..cell import Cell
+from ..collect import collect
+from ..errors import InputError
+from ..experiment import option
+from ..options import GridOptions
+from ..report import (
+    Figure,
+    Record,
+    ReportData,
+    Section,
+    compute_table,
+    gallery,
+    profile_table,
+    run_caveats,
+    run_lead,
+    write_report,
+)
+from ..report.care_findings import gap_finding
+from ..report.frontier_figures import frontier_entropy, frontier_overlay, temp_of
+from ..report.frontier_table import frontier_finding, frontier_table
+from ..report.gap_tables import gaps_table
+from ..report.gaps import interaction_gaps
+from ..report.polar import complete_arms, four_sectors, polar
+from ..score_settings import ScoreSettings
+from ..seed_scores import read_seeded_arms
+from ..sources import Sources
+
+
+@dataclasses.dataclass(frozen=True)
+class Config(GridOptions):
+    """Settings of the frontier experiment; every field is a flag."""
+
+    prefix_length: int = option(
+        16, "Tokens of real text that every sample continues; 0 generates without any.", least=0
+    )
+    strategies: tuple[str, ...] = option(
+        ("none", "random", "high_entropy"),
+        "Remasking strategies of the denoiser; gaps are to none.",
+    )
+    unmask_temps: tuple[float, ...] = option(
+        (0.0, 0.1, 0.25, 0.5, 1.0),
+        "Temperatures of the token draws, along the curves; 0 takes the most likely token.",
+        least=0,
+    )
+    num_steps: tuple[int, ...] = option((40,), "The nominal budget, one number.", least=1)
+    gap_temp: float = option(
+        0.25, "One of unmask_temps, above 0, at which strategies are compared with no remasking."
+    )
+
+    def __post_init__(self):
+        super().__post_init__()
+        if len(self.num_steps) != 1:
+            raise InputError(
+                f"--num_steps={self.num_steps} names {len(self.num_steps)} budgets; a frontier is"
+                " drawn at one, so give one here and run the others in folders of their own"
+            )
+        if self.gap_temp not in self.unmask_temps or not self.gap_temp > 0:
+            raise InputError(
+                f"--gap_temp={self.gap_temp:g} must be above 0 and one of"
+                f" --unmask_temps={self.unmask_temps}"
+            )
+
+
+def cells(config: Config, *, sources: Sources) -> list[Cell]:
+    """Real text and its null draws, the causal arm, strategies by temperatures.
+
+    Raises:
+        InputError: a model or corpus that does not load, too little text, or a sampler setting
+            that is refused.
+    """
+    world = open_world(config, sources)
+    return [*reference_cells(world), *causal_cells(world), *grid_cells(world)]
+
+
+def scoring(config: Config, *, sources: Sources) -> ScoreSettings:
+    """Features and likelihoods of the scorer."""
+    return base_scoring(config, sources)
+
+
+def report(workdir: pathlib.Path, *, sources: Sources) -> None:
+    """Writes the page, tables and figures from what the workdir holds."""
+    data = collect(workdir, sources)
+    data = dataclasses.replace(data, lead=run_lead(data), caveats=run_caveats(data))
+    config = data.provenance.config
+    temp, steps = float(str(config["gap_temp"])), max(config["num_steps"])  # type: ignore[arg-type]
+    arms = [arm for arm in read_seeded_arms(workdir) if arm.cell.unmask_temp == temp]
+    gaps = interaction_gaps(arms, "mauve")
+    figures = frontier_overlay(data, gaps, temp=temp), frontier_entropy(data)
+    sections = (
+        Section("Frontiers", figures),
+        Section("Points", (frontier_table(data, about=f"{steps} nominal steps."),)),
+        Section("Gaps", (gaps_table(gaps),) if gaps else ()),
+        Section("Four metrics", _polar(data, temp)),
+        Section("Profile", (profile_table(data),)),
+        Section("Compute", (compute_table(data),)),
+        Section("Samples", (gallery(data),)),
+        Section("How this was made", (Record(data.provenance, ("tables/numbers.csv",)),)),
+    )
+    findings = (frontier_finding(data), gap_finding(gaps))
+    kept = [section for section in sections if section.blocks]
+    write_report(workdir / "report", data, findings, kept)
+
+
+def _polar(data: ReportData, temp: float) -> tuple[Figure, ...]:
+    """Charts of the coldest arms and of those at the compared temperature."""
+    drawn, sectors = data.with_role("generated"), four_sectors(data)
+    chosen = sorted({min(map(temp_of, drawn)), temp})
+    arms = [arm for t in chosen for arm in drawn if temp_of(arm) == t]
+    arms = complete_arms(arms, sectors)
+    titles = {arm.label: f"{arm.fields['strategy']}\nt = {temp_of(arm):g}" for arm in arms}
+    return (polar(arms, titles=titles, sectors=sectors),) if len(arms) > 1 else ()
