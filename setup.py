@@ -44,6 +44,7 @@ setup(
     packages=["dlmeval", *(f"dlmeval.{name}" for name in PACKAGES)],
     package_data={
         "dlmeval.evals": ["reported.json"],
+        "dlmeval.evals.leaderboard": ["*.html", "*.css", "*.js", "*.json"],
         "dlmeval.evals.report": ["*.html", "*.css", "*.js", "*.mplstyle"],
         "dlmeval.launch": ["flags/*.flags"],
         "dlmeval.models": ["embedded/*/*"],

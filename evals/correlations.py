@@ -70,6 +70,6 @@ def correlation_matrix(
     for i in range(count):
         for j in range(i, count):
             both = present[:, i] & present[:, j]
-            rho[i, j] = rho[j, i] = spearman(values[both, i], values[both, j])
+            rho[i, j] = rho[j, i] = spearman(values[both, i].tolist(), values[both, j].tolist())
             banks[i, j] = banks[j, i] = both.sum()
     return Correlations(tuple(directions), rho, banks)

@@ -9,10 +9,12 @@ from matplotlib.colors import LinearSegmentedColormap, Normalize
 from matplotlib.figure import Figure as Canvas
 
 from ..correlations import Correlations
-from .figures import BLUE, NARROW, PAPER, SHADE, SOFT, VERMILLION, Figure, render
+from .figures import BLUE, PAPER, SHADE, SOFT, VERMILLION, Figure, render
 
 # Blue agrees, vermillion contradicts, and both are told apart by most colour-blind readers.
 _COLOURS = LinearSegmentedColormap.from_list("agreement", [VERMILLION, "#ffffff", BLUE])
+# Inches: of a square that holds a number, and beside the squares for names.
+_SQUARE, _MARGIN = 0.26, 0.95
 _STRONG = 0.6  # beyond this the number stands in white
 
 
@@ -25,14 +27,15 @@ def correlation_figure(matrices: Mapping[str, Correlations], *, name: str, capti
 
     def draw(width: float) -> Canvas:
         largest = max(len(matrix.columns) for matrix in matrices.values())
-        across = max(1, min(len(matrices), int(width // (0.42 * largest + 1.1))))
+        across = max(1, min(len(matrices), int(width // (_SQUARE * largest + _MARGIN))))
         down = math.ceil(len(matrices) / across)
         side = width / across
         canvas = Canvas(figsize=(width, down * (side * 0.98 + 0.3)), layout="constrained")
         panels = np.atleast_1d(canvas.subplots(down, across, squeeze=False)).ravel()
         for axes, (title, matrix) in zip(panels, matrices.items(), strict=False):
-            room = (side - 1.0) / len(matrix.columns)
-            _panel(axes, title, matrix, digits=room > (0.3 if width > NARROW else 0.27))
+            _panel(
+                axes, title, matrix, digits=(side - _MARGIN) / len(matrix.columns) > _SQUARE - 0.01
+            )
         for axes in panels[len(matrices) :]:
             axes.set_axis_off()
         return canvas
@@ -68,6 +71,14 @@ def _panel(axes: Axes, title: str, matrix: Correlations, *, digits: bool) -> Non
         for j in range(count):
             rho = float(matrix.rho[i, j])
             strong = not math.isnan(rho) and abs(rho) > _STRONG
-            text = "–" if math.isnan(rho) else f"{rho:.2f}".replace("0.", ".").replace("-", "−")
+            text = _digits(rho)
             colour = "#fefefe" if strong else SOFT if math.isnan(rho) else "#20252a"
             axes.text(j + 0.5, i + 0.5, text, ha="center", va="center", fontsize=6.5, color=colour)
+
+
+def _digits(rho: float) -> str:
+    """Two decimals without the zero before the point; a bare 1, a dash where undefined."""
+    if math.isnan(rho):
+        return "–"
+    text = f"{rho:.2f}"
+    return {"1.00": "1", "-1.00": "−1"}.get(text, text.replace("0.", ".").replace("-", "−"))

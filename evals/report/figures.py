@@ -75,7 +75,6 @@ def render(name: str, caption: str, alt: str, draw: Callable[[float], Canvas]) -
         wide = draw(WIDE)
         svg = _svg(wide, alt)
         stream = io.BytesIO()
-        wide.set_layout_engine("none")  # laid out by now; a second time costs as much again
         FigureCanvasAgg(wide)
         # Not print_png: drawing the SVG has left the figure at 72 dots an inch.
         wide.savefig(stream, format="png", metadata={"Software": None})

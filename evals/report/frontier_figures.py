@@ -146,9 +146,9 @@ def _draw_frontier(
     axes.xaxis.set_major_locator(LogLocator(base=10, subs=(1.0, 2.0, 5.0)))
     axes.xaxis.set_major_formatter(StrMethodFormatter("{x:g}"))
     axes.xaxis.set_minor_formatter(NullFormatter())
-    axes.margins(x=0.1, y=0.12)
-    given = ", given the prefix" if x != "gen_ppl" else ""
-    axes.set_xlabel(f"perplexity{given}, log scale")
+    axes.margins(x=0.1, y=0.16)
+    title = "perplexity" if x == "gen_ppl" else "PPL given the prefix"
+    axes.set_xlabel(f"{title}, log scale")
     place_labels(canvas, axes, labels, others)
 
 

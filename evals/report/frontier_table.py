@@ -93,6 +93,5 @@ def frontier_finding(data: ReportData) -> str:
     clear = sum(verdict.endswith("clearly") for verdict in verdicts.values())
     return (
         f"{len(edge)} of {len(verdicts)} arms are dominated by no other in perplexity and MAUVE "
-        f"({', '.join(edge)}); {warm} of them unmask stochastically. {clear} are dominated by more "
-        "than noise."
+        f"({', '.join(edge)}); {warm} of them at t > 0. Dominated by more than noise: {clear}."
     )

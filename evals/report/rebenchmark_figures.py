@@ -174,7 +174,7 @@ def _null_box(axes: Axes, data: ReportData, x: str, y: str) -> Patch:
     (left, right), (low, high) = ((data.null_band[m].low, data.null_band[m].high) for m in (x, y))
     style = {"facecolor": SHADE, "edgecolor": EDGE, "linewidth": 0.8}
     axes.add_patch(Rectangle((left, low), right - left, high - low, zorder=0, **style))
-    axes.update_datalim([(left, low), (right, high)])
+    axes.plot((left + right) / 2, (low + high) / 2, "*", color=SOFT, markersize=9, zorder=1)
     return Patch(**style, label="null band: real vs real")
 
 

@@ -116,7 +116,7 @@ def test_arms_that_lack_a_metric_take_no_part():
     assert entries["b"][-1].text == "a"
     assert frontier_finding(data) == (
         "2 of 2 arms are dominated by no other in perplexity and MAUVE (a, c);"
-        " 1 of them unmask stochastically. 0 are dominated by more than noise."
+        " 1 of them at t > 0. Dominated by more than noise: 0."
     )
     assert dominance([arm("b", 20, None)], "gen_ppl", "mauve") == {}
     assert frontier_finding(ReportData("t", (), Provenance("cmd"))) == ""

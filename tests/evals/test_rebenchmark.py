@@ -9,6 +9,7 @@ import numpy as np
 import pytest
 
 from dlmeval.evals import run_experiment
+from dlmeval.evals.collect import command_line
 from dlmeval.evals.contenders import external_texts
 from dlmeval.evals.errors import InputError
 from dlmeval.evals.experiment import load_experiment
@@ -127,6 +128,8 @@ def test_banks_drawn_elsewhere_need_no_denoiser(toy):
     plan = make_plan("rebenchmark", config, toy.toy_sources(load_denoiser=None))
     assert {cell.role for cell in plan.cells} == {"reference", "external", "heuristic"}
     assert {cell.vocabulary for cell in plan.cells} == {"scorer"}
+    assert " --denoiser=none " in command_line(plan)
+    assert "--features" not in command_line(plan)  # none is its default
 
 
 def test_features_of_an_encoder_take_the_place_of_the_scorers(toy):

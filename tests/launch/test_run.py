@@ -138,6 +138,8 @@ def test_bad_input_is_one_line_and_writes_nothing(world, sampled):
         "unknown choice": ([*good, "--pace=slow"], "pace=slow"),
         "unknown flag": ([*good, "--colour=blue"], "colour"),
         "not a number": ([*good, "--num_samples=many"], "num_samples=many"),
+        "not a number or none": ([*good, "--gradient_batches=few"], "gradient_batches=few"),
+        "none where one is needed": ([*good, "--training=none"], "--training is missing"),
         "not a list": ([*good, "--unmask_temps=warm"], "unmask_temps=warm"),
         "unknown strategy": ([*good, "--strategies=nones"], "nones"),
         "negative temperature": ([*good, "--unmask_temps=-1"], "unmask_temp"),

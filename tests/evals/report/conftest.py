@@ -1,6 +1,7 @@
-"""A made-up run: numbers with known ranks, hostile texts, missing values."""
+"""A made-up run: numbers with known ranks, hostile texts, missing values. And a browser."""
 
 import dataclasses
+import shutil
 
 import numpy as np
 import pytest
@@ -26,6 +27,17 @@ DIRECTIONS = {
     "distinct_3": ("up", "1"),
 }
 DISTANCES = ("mauve", "energy_distance", "mmd", "frechet_distance", "jcd")
+BROWSER_FLAGS = (
+    "--headless=new",
+    "--no-sandbox",
+    "--disable-gpu",
+    "--disable-quic",
+    "--disable-dev-shm-usage",
+    "--no-first-run",
+    "--disable-background-networking",
+    "--disable-component-update",
+    "--disable-sync",
+)
 
 
 def scores(values, n=128, skip=()):
@@ -166,3 +178,23 @@ def pages(report_data):
 def report_folder(report_data, pages, tmp_path_factory):
     """The made-up run's report on disk."""
     return report.write_report(tmp_path_factory.mktemp("report"), report_data, *pages).parent
+
+
+@pytest.fixture(scope="module")
+def driver(tmp_path_factory):
+    """One Chromium for the module; skips where it, its driver or selenium is not installed."""
+    webdriver = pytest.importorskip("selenium.webdriver", reason="needs selenium")
+    from selenium.webdriver.chrome.service import Service
+
+    browser = shutil.which("chromium") or shutil.which("google-chrome")
+    chromedriver = shutil.which("chromedriver")
+    if not browser or not chromedriver:
+        pytest.skip("needs chromium and chromedriver (Debian: chromium, chromium-driver)")
+    options = webdriver.ChromeOptions()
+    options.binary_location = browser
+    for flag in (*BROWSER_FLAGS, f"--user-data-dir={tmp_path_factory.mktemp('chromium')}"):
+        options.add_argument(flag)
+    options.set_capability("goog:loggingPrefs", {"browser": "ALL"})
+    running = webdriver.Chrome(options=options, service=Service(chromedriver))
+    yield running
+    running.quit()

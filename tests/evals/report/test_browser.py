@@ -1,43 +1,11 @@
 """The page in a real browser: fits a phone and a desk, sorts, explains itself by keyboard."""
 
 import itertools
-import shutil
 
 import pytest
 
 pytestmark = pytest.mark.browser
 PHONE, DESK = (390, 844), (1280, 900)
-FLAGS = (
-    "--headless=new",
-    "--no-sandbox",
-    "--disable-gpu",
-    "--disable-quic",
-    "--disable-dev-shm-usage",
-    "--no-first-run",
-    "--disable-background-networking",
-    "--disable-component-update",
-    "--disable-sync",
-)
-
-
-@pytest.fixture(scope="module")
-def driver(tmp_path_factory):
-    """One Chromium for the module; skips where it, its driver or selenium is not installed."""
-    webdriver = pytest.importorskip("selenium.webdriver", reason="needs selenium")
-    from selenium.webdriver.chrome.service import Service
-
-    browser = shutil.which("chromium") or shutil.which("google-chrome")
-    chromedriver = shutil.which("chromedriver")
-    if not browser or not chromedriver:
-        pytest.skip("needs chromium and chromedriver (Debian: chromium, chromium-driver)")
-    options = webdriver.ChromeOptions()
-    options.binary_location = browser
-    for flag in (*FLAGS, f"--user-data-dir={tmp_path_factory.mktemp('chromium')}"):
-        options.add_argument(flag)
-    options.set_capability("goog:loggingPrefs", {"browser": "ALL"})
-    running = webdriver.Chrome(options=options, service=Service(chromedriver))
-    yield running
-    running.quit()
 
 
 @pytest.fixture
