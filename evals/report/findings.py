@@ -105,6 +105,7 @@ def run_lead(data: ReportData) -> tuple[str, ...]:
     kinds = (
         ("generated", f"of the diffusion model {config.get('denoiser', '')}"),
         ("autoregressive", f"of the causal model {config.get('scorer', '')}"),
+        ("external", "drawn elsewhere"),
         ("heuristic", "naive samplers that know no language"),
     )
     found = [(len(data.with_role(role)), text.strip()) for role, text in kinds]
@@ -130,7 +131,7 @@ def run_caveats(data: ReportData) -> tuple[str, ...]:
 
 
 def _size(data: ReportData) -> str:
-    counts = {arm.score("gen_ppl").n for arm in data.with_role("generated")} - {0}
+    counts = {arm.score("gen_ppl").n for arm in data.with_role("generated", "external")} - {0}
     return f"{max(counts)} samples" if counts else "the samples"
 
 

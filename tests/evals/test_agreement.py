@@ -86,7 +86,7 @@ def test_correlations_are_scipys_turned_by_direction_and_pairwise_complete():
     del table["bank 7"]["gappy"]
     found = correlation_matrix(table, {"up": "up", "down": "down", "gappy": "down"})
     kept = [i for i in range(9) if i not in (3, 7)]
-    expected = -scipy.stats.spearmanr(values[:, 0], values[:, 1])[0]
+    expected = scipy.stats.spearmanr(values[:, 0], -values[:, 1])[0]
     assert found.rho[0, 1] == pytest.approx(expected)
     expected = scipy.stats.spearmanr(values[kept, 1], values[kept, 2])[0]
     assert found.rho[1, 2] == found.rho[2, 1] == pytest.approx(expected)
