@@ -227,6 +227,7 @@ def test_every_setting_shows_in_a_signature(scores, field):
     known = {"mauve_scale": 4.0, "mauve_variance": 0.8, "distinct_order": 2, "jcd_depth": 8}
     known |= {"training": "other", "training_digest": "0" * 64, "num_neighbors": 3}
     known |= {"encoders": ("other/letters",), "encoder_digests": ("f" * 8,), "features": "letters"}
+    known |= {"nested_sizes": (12,)}
     changed = dataclasses.replace(SETTINGS, **{field: (values | known).get(field, 5)})
     found = score_bank(*make(1), REFERENCE, changed, **EXTRAS, encoded=encoded(changed))
     assert {s.signature for s in found.values()} != {s.signature for s in scores.values()}
