@@ -1,7 +1,7 @@
 """Settings that experiments share: every field of an experiment's `Config` is a flag.
 
-A `Config` takes them over by inheriting `Options` or `GridOptions` and gives other defaults by
-naming a field again.
+A `Config` takes them over by inheriting `Options`, `GridOptions` or `PromptedOptions` and gives other
+defaults by naming a field again.
 """
 
 import dataclasses
@@ -90,6 +90,15 @@ class GridOptions(Options):
         "inverse_cdf",
         "How tokens are drawn.",
         choices=("inverse_cdf", "gumbel_fp64", "gumbel_high"),
+    )
+
+
+@dataclasses.dataclass(frozen=True)
+class PromptedOptions(GridOptions):
+    """A grid whose samples continue real text, as the CaRE paper's do."""
+
+    prefix_length: int = option(
+        16, "Tokens of real text that every sample continues; 0 generates without any.", least=0
     )
 
 

@@ -25,7 +25,7 @@ from ..cell import Cell
 from ..collect import collect
 from ..errors import InputError
 from ..experiment import option
-from ..options import GridOptions
+from ..options import PromptedOptions
 from ..protocol import validate_run, write_badge
 from ..report import run_lead, write_report
 from ..report.care_sections import care_caveats, care_page
@@ -35,12 +35,9 @@ from ..sources import Sources
 
 
 @dataclasses.dataclass(frozen=True)
-class Config(GridOptions):
+class Config(PromptedOptions):
     """Settings of the grid; every field is a flag."""
 
-    prefix_length: int = option(
-        16, "Tokens of real text that every sample continues; 0 generates without any.", least=0
-    )
     more_strategies: tuple[str, ...] = option(
         (),
         "Further strategies, run at temperature 0 and --more_steps alone; they cannot be ranked.",

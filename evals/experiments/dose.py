@@ -16,7 +16,7 @@ from ..churn import churn_scores
 from ..collect import collect
 from ..errors import InputError
 from ..experiment import option
-from ..options import GridOptions
+from ..options import PromptedOptions
 from ..plan import read_plan
 from ..report import (
     Record,
@@ -41,12 +41,9 @@ _RANDOM = "random"
 
 
 @dataclasses.dataclass(frozen=True)
-class Config(GridOptions):
+class Config(PromptedOptions):
     """Settings of the sweep; every field is a flag."""
 
-    prefix_length: int = option(
-        16, "Tokens of real text that every sample continues; 0 generates without any.", least=0
-    )
     strategies: tuple[str, ...] = option(("high_entropy",), "Remasking strategies to dose.")
     unmask_temps: tuple[float, ...] = option((0.25,), "The one temperature of the token draws.")
     num_steps: tuple[int, ...] = option((80,), "The one nominal budget.", least=2)

@@ -15,7 +15,7 @@ from ..cell import Cell
 from ..collect import collect
 from ..errors import InputError
 from ..experiment import option
-from ..options import GridOptions
+from ..options import PromptedOptions
 from ..report import (
     Figure,
     Record,
@@ -40,12 +40,9 @@ from ..sources import Sources
 
 
 @dataclasses.dataclass(frozen=True)
-class Config(GridOptions):
+class Config(PromptedOptions):
     """Settings of the frontier experiment; every field is a flag."""
 
-    prefix_length: int = option(
-        16, "Tokens of real text that every sample continues; 0 generates without any.", least=0
-    )
     strategies: tuple[str, ...] = option(
         ("none", "random", "high_entropy"),
         "Remasking strategies of the denoiser; gaps are to none.",

@@ -16,7 +16,7 @@ from ..cell import MATCH_MODES, Cell
 from ..collect import collect
 from ..errors import InputError, naming
 from ..experiment import option
-from ..options import GridOptions
+from ..options import PromptedOptions
 from ..protocol import validate_run, write_badge
 from ..protocol.tables import protocol_table
 from ..report import Section, compute_table, profile_table, run_caveats, run_lead, write_report
@@ -32,12 +32,9 @@ from ..sources import Sources
 
 
 @dataclasses.dataclass(frozen=True)
-class Config(GridOptions):
+class Config(PromptedOptions):
     """Settings of the comparison; every field is a flag."""
 
-    prefix_length: int = option(
-        16, "Tokens of real text that every sample continues; 0 generates without any.", least=0
-    )
     unmask_temps: tuple[float, ...] = option(
         (0.25,), "Temperatures of the token draws; the protocol asks for 0,0.1,0.25,0.5."
     )

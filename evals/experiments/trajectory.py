@@ -25,7 +25,7 @@ from ..churn import churn_scores, step_rates
 from ..collect import collect
 from ..errors import InputError
 from ..experiment import option
-from ..options import GridOptions
+from ..options import PromptedOptions
 from ..plan import read_plan
 from ..report import (
     PROFILE,
@@ -54,12 +54,9 @@ from ..trajectory import load_history
 
 
 @dataclasses.dataclass(frozen=True)
-class Config(GridOptions):
+class Config(PromptedOptions):
     """Settings of the trajectory experiment; every field is a flag."""
 
-    prefix_length: int = option(
-        16, "Tokens of real text that every sample continues; 0 generates without any.", least=0
-    )
     strategies: tuple[str, ...] = option(
         ("none", "random", "high_entropy", "running_confidence"),
         "Remasking strategies of the denoiser.",
