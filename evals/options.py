@@ -1,7 +1,7 @@
 """Settings that experiments share: every field of an experiment's `Config` is a flag.
 
-A `Config` takes them over by inheriting `Options`, `GridOptions` or `PromptedOptions` and gives other
-defaults by naming a field again.
+A `Config` takes them over by inheriting `Options`, `GridOptions` or `PromptedOptions`, and gives
+other defaults by naming a field again.
 """
 
 import dataclasses
