@@ -1,21 +1,22 @@
 """Banks, experiments, statistics and reports."""
 
-from .bank import Sample, SampleBank, bank_digest, read_bank
-from .bank_writer import write_bank
-from .best_of import sample_best_of
+from .banks.bank import Sample, SampleBank, bank_digest, read_bank
+from .banks.bank_writer import write_bank
+from .banks.trajectory import load_history
 from .cell import Cell
-from .corpora import Corpus, load_corpus
-from .correlations import Correlations, correlation_matrix
+from .corpora.corpus import Corpus, load_corpus
+from .corpora.text_files import read_texts
+from .corpora.text_filter import FilterVerdict, english_filter
 from .errors import BankExistsError, InputError
 from .experiment import experiment_names, load_experiment
-from .external import score_texts
-from .external_bank import import_bank
-from .heuristics import MetricCheck, Offence, check_metric, heuristics_last
-from .joined import JoinedArm, join_workdirs
-from .matching import ComputeMatch, match_nfe, run_matched
 from .pipeline import dry_run, run_experiment
 from .protocol import ProtocolReport, UnlikeRunsError, badge, compare_runs, validate_run
-from .scores import Band, CellScores, Score, aggregate, null_band, read_scores
+from .sampling.best_of import sample_best_of
+from .sampling.external_bank import import_bank
+from .sampling.matching import ComputeMatch, match_nfe, run_matched
+from .scoring.external import score_texts
+from .scoring.heuristics import MetricCheck, Offence, check_metric, heuristics_last
+from .scoring.scores import Band, CellScores, Score, aggregate, null_band, read_scores
 from .sources import Sources
 from .statistics import (
     AnovaRow,
@@ -46,9 +47,8 @@ from .statistics import (
     spearman,
     zero_variance_cells,
 )
-from .text_files import read_texts
-from .text_filter import FilterVerdict, english_filter
-from .trajectory import load_history
+from .statistics.correlations import Correlations, correlation_matrix
+from .workdir.joined import JoinedArm, join_workdirs
 
 __all__ = [
     "AnovaRow",

@@ -6,12 +6,12 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from .cell import Cell
-from .drawing import naive_sampler, sampler_config
+from .corpora.windows import cut_windows, take_windows
 from .errors import InputError, naming
 from .options import GridOptions, Options
-from .score_settings import ScoreSettings
+from .sampling.drawing import naive_sampler, sampler_config
+from .scoring.score_settings import ScoreSettings
 from .sources import Kind, Sources, model_digest
-from .windows import cut_windows, take_windows
 
 
 class World(NamedTuple):

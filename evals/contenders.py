@@ -14,11 +14,11 @@ from .arms import (
     reference_cells,
 )
 from .cell import Cell
-from .drawing import NAIVE
 from .errors import InputError
 from .experiment import option
 from .options import GridOptions
-from .score_settings import ScoreSettings
+from .sampling.drawing import NAIVE
+from .scoring.score_settings import ScoreSettings
 from .sources import Sources
 
 # Names that an external generator may not take: tables know other arms by them.

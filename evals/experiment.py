@@ -13,7 +13,7 @@ from typing import Any, Protocol
 from . import experiments
 from .cell import Cell
 from .errors import InputError
-from .score_settings import ScoreSettings
+from .scoring.score_settings import ScoreSettings
 from .sources import Sources
 
 

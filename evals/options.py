@@ -9,7 +9,7 @@ from typing import Any
 
 from .errors import InputError
 from .experiment import option
-from .scored import MIN_ROWS
+from .scoring.scored import MIN_ROWS
 
 
 @dataclasses.dataclass(frozen=True)

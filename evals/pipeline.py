@@ -7,16 +7,17 @@ from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
 from . import storage
-from .drawing import vocabulary
+from .environment import device_name, environment
 from .errors import InputError, usable_files
-from .estimate import Estimate, estimate, free_bytes
-from .events import EventLog, device_name
 from .experiment import is_study, load_experiment, make_config
 from .loggers import RunLog, open_loggers, parse_loggers
-from .plan import PLAN, Plan, StudyPlan, check_workdir, make_plan, make_study_plan
-from .sample_stage import environment, run_sample_stage
-from .score_stage import run_score_stage
+from .sampling.drawing import vocabulary
 from .sources import Sources
+from .workdir.estimate import Estimate, estimate, free_bytes
+from .workdir.events import EventLog
+from .workdir.plan import PLAN, Plan, StudyPlan, check_workdir, make_plan, make_study_plan
+from .workdir.sample_stage import run_sample_stage
+from .workdir.score_stage import run_score_stage
 
 STAGES = ("sample", "score", "report")
 # Bytes on disk: JSON of a token (its id, its text) and a row's other fields; a row's features.

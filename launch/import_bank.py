@@ -13,7 +13,7 @@ from collections.abc import Sequence
 from absl import app, flags, logging
 
 from dlmeval.evals.errors import InputError, one_line
-from dlmeval.evals.external_bank import Imported, import_bank
+from dlmeval.evals.sampling.external_bank import Imported, import_bank
 
 _TEXTS = flags.DEFINE_string(
     "texts", None, "FILE[#FIELD][&split=MARKER][&empty=refuse|drop|keep]; quote it in a shell."

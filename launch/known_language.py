@@ -16,8 +16,8 @@ from collections.abc import Iterator, Sequence
 import numpy as np
 from absl import app, flags, logging
 
-from dlmeval.evals.exact_law import language_law, sampler_law
-from dlmeval.evals.sampler_error import (
+from dlmeval.evals.sampling.exact_law import language_law, sampler_law
+from dlmeval.evals.sampling.sampler_error import (
     SamplerError,
     error_table,
     random_language,

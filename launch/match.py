@@ -16,8 +16,8 @@ import numpy as np
 from absl import app, flags
 
 from dlmeval import samplers
-from dlmeval.evals import matching
 from dlmeval.evals.errors import one_line
+from dlmeval.evals.sampling import matching
 from dlmeval.models import load_denoiser
 
 _MODEL = flags.DEFINE_string("model", "embedded:kjv-denoiser", "Denoiser to sample from.")

@@ -2,7 +2,8 @@
 
 import pathlib
 
-from dlmeval.evals import corpora, heldout
+from dlmeval.evals import corpora
+from dlmeval.evals.corpora import heldout
 from dlmeval.models import load_denoiser, load_scorer, published
 
 

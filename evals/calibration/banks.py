@@ -17,7 +17,7 @@ from jaxtyping import Float, Int
 from ...models import MarkovOracle
 from .. import storage
 from ..errors import naming
-from ..features import compute_features
+from ..scoring.features import compute_features
 from .damage import Avoiding, Law
 from .language import Rows, decode
 from .mixture import Atoms, Mixture

@@ -5,9 +5,9 @@ import math
 
 import numpy as np
 
+from ..corpora.text_filter import english_filter
 from ..reported import Printed, Reported
 from ..statistics import mean_rank
-from ..text_filter import english_filter
 from .finding import Finding, agreement, outcome
 
 

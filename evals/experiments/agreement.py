@@ -13,13 +13,12 @@ import pathlib
 from collections.abc import Mapping
 
 from ... import __version__
-from ..collect import command_line
 from ..errors import InputError
 from ..experiment import option
-from ..joined import JoinedArm, join_workdirs, scored_digests
-from ..plan import make_study_plan
 from ..report import Provenance, Record, ReportData, Section, write_report
-from ..report.agreement_tables import (
+from ..report.collect import command_line
+from ..report.data import Bank
+from ..report.rebenchmark.agreement_tables import (
     agreement,
     agreement_finding,
     agreement_table,
@@ -27,9 +26,10 @@ from ..report.agreement_tables import (
     generators_table,
     titled,
 )
-from ..report.correlation_figures import correlation_figure
-from ..report.data import Bank
+from ..report.rebenchmark.correlation_figures import correlation_figure
 from ..sources import Sources
+from ..workdir.joined import JoinedArm, join_workdirs, scored_digests
+from ..workdir.plan import make_study_plan
 
 
 @dataclasses.dataclass(frozen=True)

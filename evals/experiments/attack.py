@@ -9,14 +9,14 @@ import dataclasses
 import pathlib
 
 from ..cell import Cell
-from ..collect import collect
 from ..contenders import ContenderOptions, contender_cells, contender_scoring
-from ..drawing import NAIVE
 from ..experiment import option
 from ..report import Record, Section, gallery, run_caveats, run_lead, write_report
-from ..report.attack_tables import attack_finding, attack_table
-from ..report.rebenchmark_figures import attack_figure, coding_figure
-from ..score_settings import ScoreSettings
+from ..report.collect import collect
+from ..report.rebenchmark.attack_tables import attack_finding, attack_table
+from ..report.rebenchmark.figures import attack_figure, coding_figure
+from ..sampling.drawing import NAIVE
+from ..scoring.score_settings import ScoreSettings
 from ..sources import Sources
 
 

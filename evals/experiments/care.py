@@ -22,16 +22,16 @@ from ..arms import (
     reference_cells,
 )
 from ..cell import Cell
-from ..collect import collect
 from ..errors import InputError
 from ..experiment import option
 from ..options import PromptedOptions
 from ..protocol import validate_run, write_badge
 from ..report import run_lead, write_report
-from ..report.care_sections import care_caveats, care_page
-from ..score_settings import ScoreSettings
-from ..seed_scores import read_seeded_arms
+from ..report.care.sections import care_caveats, care_page
+from ..report.collect import collect
+from ..scoring.score_settings import ScoreSettings
 from ..sources import Sources
+from ..workdir.seed_scores import read_seeded_arms
 
 
 @dataclasses.dataclass(frozen=True)

@@ -11,13 +11,11 @@ import dataclasses
 import pathlib
 
 from ..arms import base_scoring, denoised_cell, open_world, reference_cells
+from ..banks.trajectory import load_history
 from ..cell import Cell, arm_labels
-from ..churn import churn_scores
-from ..collect import collect
 from ..errors import InputError
 from ..experiment import option
 from ..options import PromptedOptions
-from ..plan import read_plan
 from ..report import (
     Record,
     Section,
@@ -29,13 +27,15 @@ from ..report import (
     run_lead,
     write_report,
 )
-from ..report.care_sections import SEEDS_CAVEAT
-from ..report.dose_tables import CHURN, dose_figure, dose_table, response, response_finding
-from ..sample_stage import bank_path
-from ..score_settings import ScoreSettings
-from ..scores import Score
+from ..report.care.dose_tables import CHURN, dose_figure, dose_table, response, response_finding
+from ..report.care.sections import SEEDS_CAVEAT
+from ..report.collect import collect
+from ..scoring.churn import churn_scores
+from ..scoring.score_settings import ScoreSettings
+from ..scoring.scores import Score
 from ..sources import Sources
-from ..trajectory import load_history
+from ..workdir.plan import read_plan
+from ..workdir.sample_stage import bank_path
 
 _RANDOM = "random"
 

@@ -13,14 +13,14 @@ import dataclasses
 import pathlib
 
 from ..cell import Cell
-from ..collect import collect
 from ..contenders import ContenderOptions, contender_cells, contender_scoring
 from ..errors import InputError, naming
 from ..experiment import option
-from ..plan import read_plan
 from ..report import Record, Section, run_caveats, run_lead, write_report
-from ..report.correlation_figures import correlation_figure
-from ..report.encoder_tables import (
+from ..report.collect import collect
+from ..report.line_figures import rank_figure
+from ..report.rebenchmark.correlation_figures import correlation_figure
+from ..report.rebenchmark.encoder_tables import (
     SCORER,
     across_encoders,
     correlations_table,
@@ -30,9 +30,9 @@ from ..report.encoder_tables import (
     encoder_ranks,
     within_encoders,
 )
-from ..report.line_figures import rank_figure
-from ..score_settings import ScoreSettings, encoder_name
+from ..scoring.score_settings import ScoreSettings, encoder_name
 from ..sources import Sources
+from ..workdir.plan import read_plan
 
 
 @dataclasses.dataclass(frozen=True)

@@ -12,7 +12,6 @@ import pathlib
 
 from ..arms import base_scoring, causal_cells, grid_cells, open_world, reference_cells
 from ..cell import Cell
-from ..collect import collect
 from ..errors import InputError
 from ..experiment import option
 from ..options import PromptedOptions
@@ -28,15 +27,16 @@ from ..report import (
     run_lead,
     write_report,
 )
-from ..report.care_findings import gap_finding
-from ..report.frontier_figures import frontier_entropy, frontier_overlay, temp_of
-from ..report.frontier_table import frontier_finding, frontier_table
-from ..report.gap_tables import gaps_table
-from ..report.gaps import interaction_gaps
+from ..report.care.findings import gap_finding
+from ..report.care.frontier_figures import frontier_entropy, frontier_overlay, temp_of
+from ..report.care.frontier_table import frontier_finding, frontier_table
+from ..report.care.gap_tables import gaps_table
+from ..report.care.gaps import interaction_gaps
+from ..report.collect import collect
 from ..report.polar import complete_arms, four_sectors, polar
-from ..score_settings import ScoreSettings
-from ..seed_scores import read_seeded_arms
+from ..scoring.score_settings import ScoreSettings
 from ..sources import Sources
+from ..workdir.seed_scores import read_seeded_arms
 
 
 @dataclasses.dataclass(frozen=True)

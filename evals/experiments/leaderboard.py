@@ -11,12 +11,12 @@ import pathlib
 from collections.abc import Mapping
 
 from .. import storage
-from ..bank import MANIFEST
+from ..banks.bank import MANIFEST
 from ..errors import naming
 from ..leaderboard import STATUSES, Settings, build_board, write_site
 from ..leaderboard.board import Board
-from ..plan import PLAN
 from ..sources import Sources
+from ..workdir.plan import PLAN
 
 Config = Settings
 

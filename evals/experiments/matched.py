@@ -13,22 +13,22 @@ import pathlib
 from ...samplers.registry import get_entry
 from ..arms import base_scoring, denoised_cell, open_world, reference_cells
 from ..cell import MATCH_MODES, Cell
-from ..collect import collect
 from ..errors import InputError, naming
 from ..experiment import option
 from ..options import PromptedOptions
 from ..protocol import validate_run, write_badge
 from ..protocol.tables import protocol_table
 from ..report import Section, compute_table, profile_table, run_caveats, run_lead, write_report
-from ..report.care_findings import protocol_finding
-from ..report.care_sections import SEEDS_CAVEAT, closing
-from ..report.care_tables import perplexity_metric, seeds_table
-from ..report.gap_tables import gaps_table
-from ..report.gaps import interaction_gaps
-from ..report.matched_tables import matched_finding, matched_table, saturation_finding
-from ..score_settings import ScoreSettings
-from ..seed_scores import read_seeded_arms
+from ..report.care.findings import protocol_finding
+from ..report.care.gap_tables import gaps_table
+from ..report.care.gaps import interaction_gaps
+from ..report.care.matched_tables import matched_finding, matched_table, saturation_finding
+from ..report.care.sections import SEEDS_CAVEAT, closing
+from ..report.care.tables import perplexity_metric, seeds_table
+from ..report.collect import collect
+from ..scoring.score_settings import ScoreSettings
 from ..sources import Sources
+from ..workdir.seed_scores import read_seeded_arms
 
 
 @dataclasses.dataclass(frozen=True)

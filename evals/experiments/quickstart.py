@@ -30,8 +30,6 @@ from ..arms import (
     reference_cells,
 )
 from ..cell import Cell
-from ..collect import collect
-from ..drawing import NAIVE
 from ..experiment import option
 from ..options import GridOptions
 from ..report import (
@@ -51,7 +49,9 @@ from ..report import (
     with_mean_ranks,
     write_report,
 )
-from ..score_settings import ScoreSettings
+from ..report.collect import collect
+from ..sampling.drawing import NAIVE
+from ..scoring.score_settings import ScoreSettings
 from ..sources import Sources
 
 

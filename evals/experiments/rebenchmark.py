@@ -13,10 +13,8 @@ import dataclasses
 import pathlib
 
 from ..cell import Cell
-from ..collect import collect
 from ..contenders import ContenderOptions, contender_cells, contender_scoring
 from ..experiment import option
-from ..plan import read_plan
 from ..report import (
     Record,
     Section,
@@ -28,9 +26,10 @@ from ..report import (
     with_mean_ranks,
     write_report,
 )
-from ..report.attack_tables import attack_finding
-from ..report.rebenchmark_figures import attack_figure, coding_figure
-from ..report.rebenchmark_tables import (
+from ..report.collect import collect
+from ..report.rebenchmark.attack_tables import attack_finding
+from ..report.rebenchmark.figures import attack_figure, coding_figure
+from ..report.rebenchmark.tables import (
     TABLE_ONE,
     heuristics_finding,
     heuristics_table,
@@ -38,9 +37,10 @@ from ..report.rebenchmark_tables import (
     with_second_reference,
 )
 from ..report.reported_table import reported_table
-from ..score_settings import ScoreSettings
-from ..score_stage import load_scores
+from ..scoring.score_settings import ScoreSettings
 from ..sources import Sources
+from ..workdir.plan import read_plan
+from ..workdir.score_stage import load_scores
 
 
 @dataclasses.dataclass(frozen=True)

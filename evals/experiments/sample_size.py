@@ -10,15 +10,15 @@ import pathlib
 from typing import Any
 
 from ..cell import Cell
-from ..collect import collect
 from ..contenders import ContenderOptions, contender_cells, contender_scoring
 from ..errors import InputError
 from ..experiment import option
 from ..report import Record, Section, run_caveats, run_lead, write_report
+from ..report.collect import collect
 from ..report.line_figures import size_figure
-from ..report.size_tables import SIZED, order_table, size_finding, size_table
-from ..score_settings import ScoreSettings
-from ..scored import MIN_ROWS
+from ..report.rebenchmark.size_tables import SIZED, order_table, size_finding, size_table
+from ..scoring.score_settings import ScoreSettings
+from ..scoring.scored import MIN_ROWS
 from ..sources import Sources
 
 

@@ -20,13 +20,11 @@ from ..arms import (
     open_world,
     reference_cells,
 )
+from ..banks.trajectory import load_history
 from ..cell import Cell
-from ..churn import churn_scores, step_rates
-from ..collect import collect
 from ..errors import InputError
 from ..experiment import option
 from ..options import PromptedOptions
-from ..plan import read_plan
 from ..report import (
     PROFILE,
     Record,
@@ -38,8 +36,8 @@ from ..report import (
     run_lead,
     write_report,
 )
-from ..report.trajectory_figures import VARIETY, nfe_figure, replacement_curves, stability
-from ..report.trajectory_tables import (
+from ..report.care.trajectory_figures import VARIETY, nfe_figure, replacement_curves, stability
+from ..report.care.trajectory_tables import (
     churn_finding,
     churn_table,
     collapse_findings,
@@ -47,10 +45,12 @@ from ..report.trajectory_tables import (
     collapses,
     nfe_table,
 )
-from ..sample_stage import bank_path
-from ..score_settings import ScoreSettings
+from ..report.collect import collect
+from ..scoring.churn import churn_scores, step_rates
+from ..scoring.score_settings import ScoreSettings
 from ..sources import Sources
-from ..trajectory import load_history
+from ..workdir.plan import read_plan
+from ..workdir.sample_stage import bank_path
 
 
 @dataclasses.dataclass(frozen=True)

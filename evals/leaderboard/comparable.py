@@ -6,12 +6,12 @@ from typing import Any
 from .. import storage
 from ..canonical import canonical_json
 from ..errors import InputError, one_line
-from ..plan import PLAN
 from ..protocol import Difference, UnlikeRunsError, comparability_key
 from ..protocol.arm_records import ArmRecord
 from ..protocol.bank_points import metric_names, settings_text
 from ..protocol.comparability import key_values, unlike_fields
 from ..protocol.records import RunRecord, fact
+from ..workdir.plan import PLAN
 from .rows import BoardRow
 
 # A row's own: its weights and their type, and the temperatures that its arms were drawn at.

@@ -4,12 +4,12 @@ import math
 from collections.abc import Mapping, Sequence
 
 from ..errors import InputError, naming, one_line
+from ..report.care.gaps import paired_scores
 from ..report.data import missing
-from ..report.gaps import paired_scores
-from ..scores import Score
-from ..seed_scores import SeededArm
+from ..scoring.scores import Score
 from ..signature import merged
 from ..statistics import bootstrap_interval, paired_test, range_warning
+from ..workdir.seed_scores import SeededArm
 
 
 def interaction_gap(

@@ -6,7 +6,7 @@ from typing import Literal, NamedTuple
 
 from ..protocol import ProtocolReport
 from ..report.data import Bank, missing
-from ..scores import Score
+from ..scoring.scores import Score
 
 Status = Literal["verified", "pending", "self-reported"]
 STATUSES: dict[Status, str] = {

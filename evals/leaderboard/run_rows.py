@@ -6,15 +6,15 @@ from typing import Any, NamedTuple
 
 from .. import storage
 from ..cell import cell_from_dict
-from ..collect import command_line
 from ..errors import InputError, naming, one_line
-from ..plan import PLAN, read_plan
 from ..protocol import validate_run
 from ..protocol.arm_records import ArmRecord, generated_arms
 from ..protocol.records import BankRecord, RunRecord, fact, read_run
+from ..report.collect import command_line
 from ..report.data import Bank, missing
-from ..scores import Score, mean_score
-from ..seed_scores import SeededArm, SeedScores
+from ..scoring.scores import Score, mean_score
+from ..workdir.plan import PLAN, read_plan
+from ..workdir.seed_scores import SeededArm, SeedScores
 from .comparable import run_facts
 from .gap import interaction_gap
 from .identity import identify

@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 
 from ..errors import InputError, naming
-from ..scores import Score
+from ..scoring.scores import Score
 from .comparable import SUBMITTED, submitted_facts
 from .gap import paired_gap
 from .identity import identify

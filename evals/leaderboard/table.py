@@ -1,10 +1,10 @@
 """The leaderboard as a table, for the page and for CSV, Markdown and LaTeX."""
 
-from ..report.care_tables import TITLES
+from ..report.care.tables import TITLES
 from ..report.data import missing
 from ..report.tables import Entry, Head, Row, Table
 from ..reported import read_reported, reported_column
-from ..scores import Score
+from ..scoring.scores import Score
 from .board import Board
 from .rows import FOOTNOTES, STATUSES, BoardRow
 

@@ -1,10 +1,10 @@
 """Whether a run's row is verified: nothing is taken on trust that can be read again."""
 
-from ..bank import read_bank
+from ..banks.bank import read_bank
 from ..errors import one_line
 from ..protocol import ProtocolReport
 from ..protocol.records import RunRecord
-from ..scores import read_scores
+from ..scoring.scores import read_scores
 from .rows import Status
 
 

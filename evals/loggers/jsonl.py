@@ -5,7 +5,7 @@ import pathlib
 from collections.abc import Mapping
 from typing import Any
 
-from ..scores import Score
+from ..scoring.scores import Score
 
 
 class JsonlLogger:

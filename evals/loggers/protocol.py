@@ -3,7 +3,7 @@
 from collections.abc import Mapping
 from typing import Any, Protocol
 
-from ..scores import Score
+from ..scoring.scores import Score
 
 
 class Logger(Protocol):

@@ -5,9 +5,9 @@ from collections.abc import Mapping, Sequence
 from typing import Any
 
 from ..cell import Cell, arm_labels
-from ..plan import Plan
-from ..score_stage import load_scores, score_path
-from ..scores import aggregate, read_scores
+from ..scoring.scores import aggregate, read_scores
+from ..workdir.plan import Plan
+from ..workdir.score_stage import load_scores, score_path
 from .protocol import Logger
 
 

@@ -6,7 +6,7 @@ from collections.abc import Mapping
 from types import ModuleType
 from typing import Any
 
-from ..scores import Score
+from ..scoring.scores import Score
 from .protocol import flat_numbers
 
 

@@ -6,10 +6,10 @@ from collections.abc import Sequence
 from typing import NamedTuple
 
 from ..errors import InputError, naming
-from ..plan import PLAN
-from ..scores import Score, mean_score
+from ..scoring.scores import Score, mean_score
 from ..signature import merged
 from ..statistics.paired import PairedTest, paired_test
+from ..workdir.plan import PLAN
 from .arm_records import ArmRecord, generated_arms
 from .bank_points import metric_names, settings_text
 from .comparability import UnlikeRunsError, comparability_key, key_values, unlike_fields

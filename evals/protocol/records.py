@@ -14,12 +14,12 @@ from collections.abc import Callable, Iterable, Iterator, Mapping
 from typing import Any, NamedTuple
 
 from .. import storage
-from ..bank import MANIFEST, bank_digest
+from ..banks.bank import MANIFEST, bank_digest
 from ..cell import arm_labels, cell_from_dict
+from ..corpora.text_filter import english_filter
 from ..errors import InputError, naming, one_line
-from ..plan import PLAN
-from ..scores import Score
-from ..text_filter import english_filter
+from ..scoring.scores import Score
+from ..workdir.plan import PLAN
 
 # Bounds of the language filter (CaRE, point 5); they are also the defaults of a cell.
 ASCII_MIN, CJK_MAX = 0.85, 0.02

@@ -1,7 +1,7 @@
 """The protocol's verdict and a comparison of runs as tables, for reports and the terminal."""
 
 from ..report.tables import Entry, Head, Row, Table
-from ..scores import Score
+from ..scoring.scores import Score
 from .badge import badge
 from .comparison import Compared, RunComparison
 from .validate import ProtocolReport

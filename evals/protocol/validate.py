@@ -4,7 +4,7 @@ import pathlib
 from typing import NamedTuple
 
 from ..errors import InputError, one_line
-from ..plan import PLAN
+from ..workdir.plan import PLAN
 from .bank_points import judge_compute, judge_filter, judge_metrics
 from .design_points import judge_baseline, judge_seeds, judge_sweep
 from .disclosure import judge_disclosure

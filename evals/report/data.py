@@ -5,7 +5,7 @@ from collections.abc import Mapping
 
 import numpy as np
 
-from ..scores import Band, Score
+from ..scoring.scores import Band, Score
 
 # Roles of cells, in the order in which a table lists them.
 ROLES = ("reference", "autoregressive", "generated", "external", "heuristic")

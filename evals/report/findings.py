@@ -3,8 +3,8 @@
 import math
 from collections.abc import Sequence
 
-from .. import heuristics
-from ..scores import values_of
+from ..scoring import heuristics
+from ..scoring.scores import values_of
 from .data import Arm, ReportData
 from .profile import PROFILE, Column, with_mean_ranks
 from .rounding import plain_text

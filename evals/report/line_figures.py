@@ -10,9 +10,9 @@ from matplotlib.patches import Patch
 
 from .data import Arm, ReportData
 from .figures import EDGE, INK, NARROW, PAPER, SERIES_COLOURS, SHADE, Figure, render
-from .rebenchmark_tables import GENERATED, TRAINED
+from .rebenchmark.size_tables import SIZED, sized
+from .rebenchmark.tables import GENERATED, TRAINED
 from .rounding import plain_text
-from .size_tables import SIZED, sized
 
 _MARKERS = ("o", "s", "^", "D", "v", "P")
 _DASHES = ("-", "--", ":", "-.")

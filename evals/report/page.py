@@ -9,7 +9,7 @@ from collections.abc import Sequence
 import jinja2
 from markupsafe import Markup
 
-from ..scores import Score
+from ..scoring.scores import Score
 from .data import ROLE_NAMES, Provenance, ReportData
 from .figures import Figure
 from .heatmap import Replay

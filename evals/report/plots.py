@@ -10,7 +10,7 @@ from matplotlib.lines import Line2D
 from matplotlib.patches import Patch
 from matplotlib.ticker import LogLocator, NullFormatter, StrMethodFormatter
 
-from ..scores import Score
+from ..scoring.scores import Score
 from .data import Arm, ReportData
 from .figures import EDGE, INK, NARROW, PAPER, SERIES_COLOURS, SHADE, SOFT, Figure, render
 from .labels import place_labels

@@ -14,7 +14,7 @@ from matplotlib.figure import Figure as Canvas
 from matplotlib.patches import Patch
 
 from ..errors import InputError
-from .care_tables import perplexity_metric
+from .care.tables import perplexity_metric
 from .data import Arm, ReportData
 from .figures import (
     BLUE,

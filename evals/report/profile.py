@@ -4,7 +4,7 @@ import dataclasses
 import math
 from collections.abc import Sequence
 
-from ..scores import Score
+from ..scoring.scores import Score
 from ..statistics import mean_rank
 from .data import ROLE_NAMES, ROLES, Arm, ReportData, missing
 from .tables import BEST, TIED, Entry, Head, Row, Table

@@ -3,7 +3,7 @@
 import math
 from typing import NamedTuple
 
-from ..scores import Score
+from ..scoring.scores import Score
 
 MISSING = "–"
 _SUPERSCRIPT = str.maketrans("-0123456789", "⁻⁰¹²³⁴⁵⁶⁷⁸⁹")

@@ -4,7 +4,7 @@ import csv
 import dataclasses
 import io
 
-from ..scores import Score
+from ..scoring.scores import Score
 from .rounding import MISSING, latex_text, plain_text
 
 BEST, TIED = "best", "tied"

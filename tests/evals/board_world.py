@@ -11,8 +11,8 @@ import sys
 import numpy as np
 
 from dlmeval import __version__
-from dlmeval.evals.plan import read_plan
-from dlmeval.evals.sample_stage import bank_path
+from dlmeval.evals.workdir.plan import read_plan
+from dlmeval.evals.workdir.sample_stage import bank_path
 
 SPEC = importlib.util.spec_from_file_location(
     "written_run", pathlib.Path(__file__).with_name("written_run.py")

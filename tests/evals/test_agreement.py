@@ -12,16 +12,16 @@ import scipy.stats
 
 from dlmeval.evals import correlation_matrix, dry_run, join_workdirs, run_experiment
 from dlmeval.evals.errors import InputError
-from dlmeval.evals.joined import JoinedArm
-from dlmeval.evals.plan import make_plan, read_plan
-from dlmeval.evals.report.agreement_tables import (
+from dlmeval.evals.report.rebenchmark.agreement_tables import (
     agreement,
     agreement_finding,
     column_directions,
 )
-from dlmeval.evals.score_stage import load_scores, score_path
-from dlmeval.evals.scores import Score, write_scores
+from dlmeval.evals.scoring.scores import Score, write_scores
 from dlmeval.evals.storage import write_json
+from dlmeval.evals.workdir.joined import JoinedArm
+from dlmeval.evals.workdir.plan import make_plan, read_plan
+from dlmeval.evals.workdir.score_stage import load_scores, score_path
 
 CONFIG = {
     "denoiser": None,

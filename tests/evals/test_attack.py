@@ -5,15 +5,15 @@ import csv
 import pytest
 
 from dlmeval.evals import run_experiment
-from dlmeval.evals.report.attack_tables import (
+from dlmeval.evals.report.data import Arm, Provenance, ReportData
+from dlmeval.evals.report.rebenchmark.attack_tables import (
     attack_finding,
     attack_table,
     below_real_text,
     inside_range,
 )
-from dlmeval.evals.report.data import Arm, Provenance, ReportData
-from dlmeval.evals.report.rebenchmark_figures import attack_figure, coding_figure
-from dlmeval.evals.scores import Band, Score
+from dlmeval.evals.report.rebenchmark.figures import attack_figure, coding_figure
+from dlmeval.evals.scoring.scores import Band, Score
 
 CONFIG = {
     "denoiser": None,

@@ -10,8 +10,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from dlmeval.evals import Sample, bank_digest, read_bank, write_bank
-from dlmeval.evals.bank import shard_names
-from dlmeval.evals.bank_writer import BankWriter
+from dlmeval.evals.banks.bank import shard_names
+from dlmeval.evals.banks.bank_writer import BankWriter
 
 SAMPLES = [
     Sample([5, 6, 7], "In the beginning\n", 4, True),

@@ -20,7 +20,7 @@ from dlmeval.evals.calibration.measures import MEASURES, Context, directions
 from dlmeval.evals.calibration.settings import Settings
 from dlmeval.evals.calibration.study import Calibration
 from dlmeval.evals.calibration.summary import ladder_names, summarise
-from dlmeval.evals.corpora import Corpus
+from dlmeval.evals.corpora.corpus import Corpus
 from dlmeval.evals.errors import InputError
 from dlmeval.metrics import GradientStats, SketchedGradients, fit_training_index
 

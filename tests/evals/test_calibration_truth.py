@@ -18,7 +18,7 @@ from dlmeval.evals.calibration.language import (
     full_rows,
 )
 from dlmeval.evals.calibration.truth import truth
-from dlmeval.evals.sampler_error import g_test, random_language
+from dlmeval.evals.sampling.sampler_error import g_test, random_language
 from dlmeval.models import MarkovOracle
 
 V, L = 3, 4

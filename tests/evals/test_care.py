@@ -8,8 +8,8 @@ import pytest
 
 from dlmeval.evals.experiments import care, dose, matched
 from dlmeval.evals.pipeline import run_experiment
-from dlmeval.evals.plan import make_plan
-from dlmeval.evals.seed_scores import read_seeded_arms
+from dlmeval.evals.workdir.plan import make_plan
+from dlmeval.evals.workdir.seed_scores import read_seeded_arms
 
 SPEC = importlib.util.spec_from_file_location(
     "written_run", pathlib.Path(__file__).with_name("written_run.py")

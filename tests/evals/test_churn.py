@@ -4,8 +4,8 @@ import numpy as np
 import pytest
 
 from dlmeval import samplers
-from dlmeval.evals.churn import churn_scores, step_rates
 from dlmeval.evals.errors import InputError
+from dlmeval.evals.scoring.churn import churn_scores, step_rates
 
 MASK = 9
 

@@ -4,10 +4,10 @@ import math
 
 import pytest
 
-from dlmeval.evals.collapse import collapse_flags, nfe_trend
 from dlmeval.evals.errors import InputError
-from dlmeval.evals.report.trajectory_tables import collapse_findings, collapse_table
-from dlmeval.evals.scores import Score
+from dlmeval.evals.report.care.collapse import collapse_flags, nfe_trend
+from dlmeval.evals.report.care.trajectory_tables import collapse_findings, collapse_table
+from dlmeval.evals.scoring.scores import Score
 
 
 def scores(*values, stderr=0.01):

@@ -10,13 +10,13 @@ import pytest
 from scipy import stats
 
 from dlmeval.evals.errors import InputError
-from dlmeval.evals.plan import read_plan
 from dlmeval.evals.protocol import UnlikeRunsError, comparability_key, compare_runs
 from dlmeval.evals.protocol.records import read_run
 from dlmeval.evals.protocol.tables import comparison_table
 from dlmeval.evals.report import to_markdown
-from dlmeval.evals.score_stage import score_path
 from dlmeval.evals.storage import read_json
+from dlmeval.evals.workdir.plan import read_plan
+from dlmeval.evals.workdir.score_stage import score_path
 
 SPEC = importlib.util.spec_from_file_location(
     "written_run", pathlib.Path(__file__).with_name("written_run.py")

@@ -7,7 +7,7 @@ import numpy as np
 import pytest
 
 from dlmeval.evals import Cell
-from dlmeval.evals.drawing import drawer, sample_keys, sampler_config, truncate
+from dlmeval.evals.sampling.drawing import drawer, sample_keys, sampler_config, truncate
 
 COMMON = {"gen_length": 16, "num_samples": 16, "seed": 1, "model": "toy:x", "corpus": "toy:train"}
 DENOISED = Cell(

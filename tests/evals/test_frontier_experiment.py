@@ -6,16 +6,16 @@ import dataclasses
 import pytest
 
 from dlmeval.evals import run_experiment
-from dlmeval.evals.collect import collect
 from dlmeval.evals.errors import InputError
 from dlmeval.evals.experiment import make_config
 from dlmeval.evals.experiments import frontier
-from dlmeval.evals.plan import make_plan
+from dlmeval.evals.report.care.frontier_figures import frontier_overlay
+from dlmeval.evals.report.care.frontier_table import dominance, frontier_finding, frontier_table
+from dlmeval.evals.report.collect import collect
 from dlmeval.evals.report.data import Arm, Provenance, ReportData
-from dlmeval.evals.report.frontier_figures import frontier_overlay
-from dlmeval.evals.report.frontier_table import dominance, frontier_finding, frontier_table
-from dlmeval.evals.scores import Score
-from dlmeval.evals.seed_scores import read_seeded_arms
+from dlmeval.evals.scoring.scores import Score
+from dlmeval.evals.workdir.plan import make_plan
+from dlmeval.evals.workdir.seed_scores import read_seeded_arms
 
 
 def config(toy, **changes):

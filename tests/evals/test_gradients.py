@@ -4,9 +4,9 @@ import jax
 import numpy as np
 import pytest
 
-from dlmeval.evals.gradients import bank_gradients
-from dlmeval.evals.score_settings import ScoreSettings
-from dlmeval.evals.scored import Scored
+from dlmeval.evals.scoring.gradients import bank_gradients
+from dlmeval.evals.scoring.score_settings import ScoreSettings
+from dlmeval.evals.scoring.scored import Scored
 from dlmeval.models import load_scorer
 
 SETTINGS = ScoreSettings("toy", "0" * 64, 6, gradient_batches=4, gradient_sketch=64)

@@ -5,8 +5,8 @@ import jax.numpy as jnp
 import numpy as np
 import pytest
 
-from dlmeval.evals import heldout
-from dlmeval.evals.corpora import Corpus
+from dlmeval.evals.corpora import heldout
+from dlmeval.evals.corpora.corpus import Corpus
 from dlmeval.models import decoder, load_denoiser, load_scorer, published, text_tokens
 
 TEXTS = ("the cat sat on the mat, and the cat slept", "a dog ran", "the dog sat " * 9)

@@ -8,7 +8,7 @@ import pytest
 from dlmeval import samplers
 from dlmeval.evals import MetricCheck, check_metric, heuristics_last
 from dlmeval.evals.errors import InputError
-from dlmeval.evals.heuristics import noised
+from dlmeval.evals.scoring.heuristics import noised
 
 TOY = {
     "reference": "toy:heldout",

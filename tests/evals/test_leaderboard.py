@@ -18,11 +18,11 @@ from dlmeval.evals.leaderboard.gap import paired_gap
 from dlmeval.evals.leaderboard.identity import identify
 from dlmeval.evals.leaderboard.schema import problems
 from dlmeval.evals.pipeline import dry_run, run_experiment
-from dlmeval.evals.plan import PLAN, read_plan
 from dlmeval.evals.protocol import UnlikeRunsError
 from dlmeval.evals.reported import read_reported
-from dlmeval.evals.sample_stage import bank_path
-from dlmeval.evals.score_stage import score_path
+from dlmeval.evals.workdir.plan import PLAN, read_plan
+from dlmeval.evals.workdir.sample_stage import bank_path
+from dlmeval.evals.workdir.score_stage import score_path
 from dlmeval.models import list_models
 
 SPEC = importlib.util.spec_from_file_location(

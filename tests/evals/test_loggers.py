@@ -8,7 +8,6 @@ from types import ModuleType, SimpleNamespace
 import pytest
 
 from dlmeval.evals import InputError, run_experiment
-from dlmeval.evals.events import EventLog
 from dlmeval.evals.experiments import quickstart
 from dlmeval.evals.loggers import (
     JsonlLogger,
@@ -20,9 +19,10 @@ from dlmeval.evals.loggers import (
     open_loggers,
     parse_loggers,
 )
-from dlmeval.evals.plan import read_plan
-from dlmeval.evals.score_stage import load_scores, scored_cells
-from dlmeval.evals.scores import Score, aggregate
+from dlmeval.evals.scoring.scores import Score, aggregate
+from dlmeval.evals.workdir.events import EventLog
+from dlmeval.evals.workdir.plan import read_plan
+from dlmeval.evals.workdir.score_stage import load_scores, scored_cells
 
 SCORES = {
     "gen_ppl": Score(12.5, 0.25, 8, "perplexity", "down", "gen_ppl|n:8"),

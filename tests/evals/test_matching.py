@@ -9,8 +9,8 @@ import numpy as np
 import pytest
 
 from dlmeval.evals import InputError, match_nfe, run_matched, sample_best_of
-from dlmeval.evals.best_of import DRAWS, likelihood_bound
-from dlmeval.evals.matching import _first
+from dlmeval.evals.sampling.best_of import DRAWS, likelihood_bound
+from dlmeval.evals.sampling.matching import _first
 from dlmeval.samplers import SamplerConfig, sample
 
 LENGTH, VOCAB = 16, 6

@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 
 from dlmeval.evals.errors import InputError
-from dlmeval.evals.pareto import clear_dominators, dominators, non_dominated
+from dlmeval.evals.statistics.pareto import clear_dominators, dominators, non_dominated
 
 WAYS = ("down", "up")  # perplexity and MAUVE
 

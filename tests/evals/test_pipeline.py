@@ -9,16 +9,16 @@ import pytest
 
 from dlmeval import samplers
 from dlmeval.evals import Cell, load_history, read_bank, run_experiment
-from dlmeval.evals.bank_writer import BankWriter
-from dlmeval.evals.estimate import forwards
-from dlmeval.evals.events import EventLog
+from dlmeval.evals.banks.bank_writer import BankWriter
 from dlmeval.evals.experiment import load_experiment, make_config
-from dlmeval.evals.plan import make_plan, read_plan
-from dlmeval.evals.sample_stage import bank_path, cell_manifest, sample_cell
-from dlmeval.evals.score_stage import load_scores, run_score_stage
-from dlmeval.evals.scores import aggregate, null_band
+from dlmeval.evals.scoring.scores import aggregate, null_band
 from dlmeval.evals.sources import model_digest
 from dlmeval.evals.storage import write_json
+from dlmeval.evals.workdir.estimate import forwards
+from dlmeval.evals.workdir.events import EventLog
+from dlmeval.evals.workdir.plan import make_plan, read_plan
+from dlmeval.evals.workdir.sample_stage import bank_path, cell_manifest, sample_cell
+from dlmeval.evals.workdir.score_stage import load_scores, run_score_stage
 
 DISTANCES = {"mauve", "energy_distance", "mmd", "frechet_distance", "jcd"}
 OWN = {"gen_ppl", "h_uni", "h_pos", "h_pos_mm", "self_bleu", "distinct_3", "acceptance", "nfe_mean"}

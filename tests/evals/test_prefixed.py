@@ -6,10 +6,10 @@ import numpy as np
 import pytest
 
 from dlmeval.evals import Cell, bank_digest, read_scores, run_experiment
-from dlmeval.evals.bank import SampleBank
-from dlmeval.evals.drawing import drawer, find_match, prompts
-from dlmeval.evals.prefixed import cached_continued, prompt_texts
-from dlmeval.evals.sample_stage import cell_manifest
+from dlmeval.evals.banks.bank import SampleBank
+from dlmeval.evals.sampling.drawing import drawer, find_match, prompts
+from dlmeval.evals.scoring.prefixed import cached_continued, prompt_texts
+from dlmeval.evals.workdir.sample_stage import cell_manifest
 
 PREFIX, LENGTH = 6, 10
 COMMON = {

@@ -13,13 +13,13 @@ import pytest
 
 from dlmeval.evals.errors import InputError
 from dlmeval.evals.pipeline import run_experiment
-from dlmeval.evals.plan import read_plan
 from dlmeval.evals.protocol import badge, badge_svg, validate_run, write_badge
 from dlmeval.evals.protocol.tables import protocol_table
 from dlmeval.evals.report import to_markdown
-from dlmeval.evals.sample_stage import bank_path
-from dlmeval.evals.score_stage import score_path
 from dlmeval.evals.storage import read_json, write_json
+from dlmeval.evals.workdir.plan import read_plan
+from dlmeval.evals.workdir.sample_stage import bank_path
+from dlmeval.evals.workdir.score_stage import score_path
 
 SPEC = importlib.util.spec_from_file_location(
     "written_run", pathlib.Path(__file__).with_name("written_run.py")

@@ -19,7 +19,7 @@ import numpy as np
 import pytest
 
 from dlmeval import metrics
-from dlmeval.evals.features import tokenise
+from dlmeval.evals.scoring.features import tokenise
 from dlmeval.models import load_scorer
 
 FILES = {

@@ -9,13 +9,12 @@ import numpy as np
 import pytest
 
 from dlmeval.evals import run_experiment
-from dlmeval.evals.collect import command_line
 from dlmeval.evals.contenders import external_texts
 from dlmeval.evals.errors import InputError
 from dlmeval.evals.experiment import load_experiment
-from dlmeval.evals.plan import make_plan, read_plan
+from dlmeval.evals.report.collect import command_line
 from dlmeval.evals.report.data import Arm, Provenance, ReportData
-from dlmeval.evals.report.rebenchmark_tables import (
+from dlmeval.evals.report.rebenchmark.tables import (
     TABLE_ONE,
     heuristics_finding,
     heuristics_table,
@@ -24,8 +23,9 @@ from dlmeval.evals.report.rebenchmark_tables import (
     second_reference,
     seed_intervals,
 )
-from dlmeval.evals.score_stage import load_scores
-from dlmeval.evals.scores import Score
+from dlmeval.evals.scoring.scores import Score
+from dlmeval.evals.workdir.plan import make_plan, read_plan
+from dlmeval.evals.workdir.score_stage import load_scores
 
 CONFIG = {
     "denoiser": "toy:denoiser",
@@ -199,7 +199,7 @@ def cell_scores(label, seed, value):
 
 
 def test_intervals_of_ranks_need_seeds_and_separate_only_what_is_apart(monkeypatch):
-    from dlmeval.evals.report import rebenchmark_tables
+    from dlmeval.evals.report.rebenchmark import tables as rebenchmark_tables
 
     monkeypatch.setattr(
         rebenchmark_tables, "arm_labels", lambda cells: {c.fingerprint: c.arm for c in cells}

@@ -10,14 +10,14 @@ from dlmeval import metrics
 from dlmeval.evals import read_bank, run_experiment
 from dlmeval.evals.errors import InputError
 from dlmeval.evals.experiments.sample_size import Config
-from dlmeval.evals.features import FeatureKey, cached_features
-from dlmeval.evals.plan import read_plan
 from dlmeval.evals.report.data import Arm, Provenance, ReportData
-from dlmeval.evals.report.size_tables import order_table, size_finding
-from dlmeval.evals.sample_stage import bank_path
-from dlmeval.evals.score_stage import load_scores
-from dlmeval.evals.scored import usable_rows
-from dlmeval.evals.scores import Score
+from dlmeval.evals.report.rebenchmark.size_tables import order_table, size_finding
+from dlmeval.evals.scoring.features import FeatureKey, cached_features
+from dlmeval.evals.scoring.scored import usable_rows
+from dlmeval.evals.scoring.scores import Score
+from dlmeval.evals.workdir.plan import read_plan
+from dlmeval.evals.workdir.sample_stage import bank_path
+from dlmeval.evals.workdir.score_stage import load_scores
 
 CONFIG = {
     "denoiser": None,
@@ -72,7 +72,7 @@ def test_a_size_is_the_distance_between_first_rows(toy, finished):
 
 
 def test_a_size_that_the_filter_leaves_unfilled_is_missing_with_the_reason(toy, finished):
-    from dlmeval.evals.scoring import score_bank
+    from dlmeval.evals.scoring.bank_scores import score_bank
 
     plan = read_plan(finished)
     scores = {one.cell.arm: one for one in load_scores(plan, finished)}

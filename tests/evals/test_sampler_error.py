@@ -6,8 +6,8 @@ import numpy as np
 import pytest
 from scipy import stats
 
-from dlmeval.evals.exact_law import all_strings, language_law, sampler_law, string_index
-from dlmeval.evals.sampler_error import (
+from dlmeval.evals.sampling.exact_law import all_strings, language_law, sampler_law, string_index
+from dlmeval.evals.sampling.sampler_error import (
     error_table,
     g_test,
     measure,

@@ -7,7 +7,7 @@ import math
 import pytest
 
 from dlmeval.evals import Cell, Score, aggregate, null_band, read_scores
-from dlmeval.evals.scores import CellScores, values_of, write_scores
+from dlmeval.evals.scoring.scores import CellScores, values_of, write_scores
 from dlmeval.evals.signature import merged, signature
 
 

@@ -7,13 +7,13 @@ import numpy as np
 import pytest
 
 from dlmeval import metrics
-from dlmeval.evals.bank import SampleBank, bank_digest
-from dlmeval.evals.encoded import Encoded, fitted_space
-from dlmeval.evals.features import Features
-from dlmeval.evals.gradients import BankGradients
-from dlmeval.evals.score_settings import ScoreSettings
-from dlmeval.evals.scored import MIN_ROWS
-from dlmeval.evals.scoring import score_bank
+from dlmeval.evals.banks.bank import SampleBank, bank_digest
+from dlmeval.evals.scoring.bank_scores import score_bank
+from dlmeval.evals.scoring.encoded import Encoded, fitted_space
+from dlmeval.evals.scoring.features import Features
+from dlmeval.evals.scoring.gradients import BankGradients
+from dlmeval.evals.scoring.score_settings import ScoreSettings
+from dlmeval.evals.scoring.scored import MIN_ROWS
 
 N, WIDTH, LENGTH = 16, 16, 16
 SETTINGS = ScoreSettings(

@@ -10,8 +10,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from dlmeval.evals import corpora, write_bank
-from dlmeval.evals.bank import Sample
-from dlmeval.evals.text_files import TextSource, parse_source, read_source, read_texts
+from dlmeval.evals.banks.bank import Sample
+from dlmeval.evals.corpora.text_files import TextSource, parse_source, read_source, read_texts
 
 TEXTS = ("one text", 'a "second" – text', "漢字 and more")
 VISIBLE = st.text(min_size=1).filter(
@@ -250,7 +250,7 @@ def test_without_pyarrow_the_command_is_named(tmp_path):
     (tmp_path / "a.parquet").write_bytes(b"PAR1")
     code = (
         "import sys; sys.modules['pyarrow'] = None\n"
-        "from dlmeval.evals.text_files import read_texts\n"
+        "from dlmeval.evals.corpora.text_files import read_texts\n"
         f"read_texts({str(tmp_path / 'a.parquet')!r})"
     )
     done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=False)

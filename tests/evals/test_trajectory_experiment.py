@@ -6,14 +6,14 @@ import dataclasses
 import pytest
 
 from dlmeval.evals import run_experiment
-from dlmeval.evals.churn import churn_scores
-from dlmeval.evals.collect import collect
+from dlmeval.evals.banks.trajectory import load_history
 from dlmeval.evals.errors import InputError
 from dlmeval.evals.experiments import trajectory
-from dlmeval.evals.plan import make_plan, read_plan
-from dlmeval.evals.report.trajectory_tables import collapses
-from dlmeval.evals.sample_stage import bank_path
-from dlmeval.evals.trajectory import load_history
+from dlmeval.evals.report.care.trajectory_tables import collapses
+from dlmeval.evals.report.collect import collect
+from dlmeval.evals.scoring.churn import churn_scores
+from dlmeval.evals.workdir.plan import make_plan, read_plan
+from dlmeval.evals.workdir.sample_stage import bank_path
 
 STRATEGIES = ("none", "high_entropy")
 

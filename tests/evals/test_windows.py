@@ -3,7 +3,7 @@
 import numpy as np
 import pytest
 
-from dlmeval.evals.windows import cut_windows, take_windows
+from dlmeval.evals.corpora.windows import cut_windows, take_windows
 
 DOCUMENTS = [np.arange(100, 110), np.arange(200, 203), np.arange(300, 308)]
 

@@ -14,7 +14,7 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 
-from dlmeval.evals.corpora import Corpus, documents_digest
+from dlmeval.evals.corpora.corpus import Corpus, documents_digest
 from dlmeval.evals.pipeline import run_experiment
 from dlmeval.evals.sources import Sources
 from dlmeval.models import Recipe

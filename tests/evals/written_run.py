@@ -11,13 +11,13 @@ from types import SimpleNamespace
 import numpy as np
 
 from dlmeval.evals import Cell, Sample, Score, Sources, write_bank
-from dlmeval.evals.corpora import Corpus, documents_digest
-from dlmeval.evals.plan import PLAN, Plan, read_plan
-from dlmeval.evals.sample_stage import bank_path, cell_manifest
-from dlmeval.evals.score_settings import ScoreSettings
-from dlmeval.evals.score_stage import score_path
-from dlmeval.evals.scores import CellScores, write_scores
+from dlmeval.evals.corpora.corpus import Corpus, documents_digest
+from dlmeval.evals.scoring.score_settings import ScoreSettings
+from dlmeval.evals.scoring.scores import CellScores, write_scores
 from dlmeval.evals.storage import read_json, write_json
+from dlmeval.evals.workdir.plan import PLAN, Plan, read_plan
+from dlmeval.evals.workdir.sample_stage import bank_path, cell_manifest
+from dlmeval.evals.workdir.score_stage import score_path
 
 WORDS = "and the lord said unto moses speak thou of all this people in their land".split()
 ROWS = 8

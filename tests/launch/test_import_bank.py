@@ -11,7 +11,7 @@ import numpy as np
 import pytest
 
 from dlmeval.evals import BankExistsError, InputError, bank_digest, read_bank
-from dlmeval.evals.external_bank import import_bank, load_tokenizer
+from dlmeval.evals.sampling.external_bank import import_bank, load_tokenizer
 from dlmeval.models.text_tokens import train_bpe
 
 IMPORT = pathlib.Path(__file__).parents[2] / "launch" / "import_bank.py"

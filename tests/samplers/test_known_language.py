@@ -5,8 +5,13 @@ import jax.numpy as jnp
 import numpy as np
 import pytest
 
-from dlmeval.evals.exact_law import all_strings, language_law, sampler_law, string_index
-from dlmeval.evals.sampler_error import g_test, random_language, total_variation, write_strings
+from dlmeval.evals.sampling.exact_law import all_strings, language_law, sampler_law, string_index
+from dlmeval.evals.sampling.sampler_error import (
+    g_test,
+    random_language,
+    total_variation,
+    write_strings,
+)
 from dlmeval.samplers import SamplerConfig, Strategy, register_strategy, registry, sample
 from dlmeval.samplers.ranking import entropy
 

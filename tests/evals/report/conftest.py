@@ -8,7 +8,7 @@ import pytest
 
 from dlmeval.evals import report
 from dlmeval.evals.report import data as records
-from dlmeval.evals.scores import Band, Score
+from dlmeval.evals.scoring.scores import Band, Score
 from dlmeval.samplers import CELL_CLASSES
 
 HOSTILE = "<script>alert('x')</script> & \"quotes\" | a_b $5 100% ~ ^ \\ {b} — naïve 日本語 \ufffd"

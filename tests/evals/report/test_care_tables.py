@@ -10,33 +10,33 @@ from dlmeval.evals import Cell, Score
 from dlmeval.evals.errors import InputError
 from dlmeval.evals.protocol import Point, ProtocolReport
 from dlmeval.evals.report import Arm, Compute, Provenance, ReportData, numbers_csv, to_markdown
-from dlmeval.evals.report.care_figures import cost_figure, interaction_figure, strategies_figure
-from dlmeval.evals.report.care_findings import (
+from dlmeval.evals.report.care.dose_tables import dose_table, response, response_finding
+from dlmeval.evals.report.care.factors import effects_table, factor_effects
+from dlmeval.evals.report.care.figures import cost_figure, interaction_figure, strategies_figure
+from dlmeval.evals.report.care.findings import (
     effects_finding,
     gap_finding,
     protocol_finding,
     ranking_claim,
 )
-from dlmeval.evals.report.care_tables import (
+from dlmeval.evals.report.care.gap_tables import gaps_table
+from dlmeval.evals.report.care.gaps import gap, interaction_gaps, paired_scores
+from dlmeval.evals.report.care.matched_tables import (
+    matched_finding,
+    matched_table,
+    saturation_finding,
+)
+from dlmeval.evals.report.care.tables import (
     metrics_table,
     nfe_table,
     perplexity_metric,
     pivot_table,
     seeds_table,
 )
-from dlmeval.evals.report.dose_tables import dose_table, response, response_finding
-from dlmeval.evals.report.factors import effects_table, factor_effects
-from dlmeval.evals.report.gap_tables import gaps_table
-from dlmeval.evals.report.gaps import gap, interaction_gaps, paired_scores
-from dlmeval.evals.report.matched_tables import (
-    matched_finding,
-    matched_table,
-    saturation_finding,
-)
 from dlmeval.evals.report.reported_table import reported_table
-from dlmeval.evals.scores import Band
-from dlmeval.evals.seed_scores import SeededArm, SeedScores
+from dlmeval.evals.scoring.scores import Band
 from dlmeval.evals.statistics import holm, paired_test
+from dlmeval.evals.workdir.seed_scores import SeededArm, SeedScores
 
 # care.md, 6.2, G4: two arms whose means, errors and paired error are known.
 NONE, REMASKED = (0.9851, 0.9124, 0.9465), (0.6061, 0.6578, 0.6921)

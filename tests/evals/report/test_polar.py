@@ -16,7 +16,7 @@ from dlmeval.evals.report.polar import (
     polar_limits,
     polar_shares,
 )
-from dlmeval.evals.scores import Score
+from dlmeval.evals.scoring.scores import Score
 
 DIRECTIONS = {"mauve": "up", "gen_ppl": "down", "self_bleu": "down", "distinct_3": "up"}
 

@@ -3,7 +3,7 @@
 import pytest
 
 from dlmeval.evals.report.rounding import latex_text, plain_text, round_number
-from dlmeval.evals.scores import Score
+from dlmeval.evals.scoring.scores import Score
 
 
 def number(value, stderr=None):

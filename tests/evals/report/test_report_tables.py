@@ -29,7 +29,7 @@ from dlmeval.evals.report import (
     with_mean_ranks,
 )
 from dlmeval.evals.report.rounding import latex_text, plain_text
-from dlmeval.evals.scores import Score
+from dlmeval.evals.scoring.scores import Score
 
 HEADS = (Head("arm", "arm", numeric=False), Head("MAUVE", "mauve", direction="up"))
 

@@ -1,0 +1,1 @@
+"""Banks of samples: read, written, imported, with their histories."""

@@ -1,0 +1,1 @@
+"""Scores of banks: settings, features, numbers with their errors and signatures."""
