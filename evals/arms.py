@@ -1,15 +1,18 @@
-"""The arms that experiments are made of, as cells: real text, networks, naive samplers, imports."""
+"""The arms that experiments are made of, as cells: real text, networks, naive samplers."""
 
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterable, Iterator
 from typing import Any, NamedTuple
 
 import numpy as np
 
+from ..samplers import get_strategy
 from .cell import Cell
 from .corpora.windows import cut_windows, take_windows
 from .errors import InputError, naming
 from .options import GridOptions, Options
 from .sampling.drawing import naive_sampler, sampler_config
+from .sampling.idle_remasking import why_idle
+from .sampling.network import judges_tokens
 from .scoring.score_settings import ScoreSettings
 from .sources import Kind, Sources, model_digest
 
@@ -122,10 +125,13 @@ def denoised_cell(
 
     Args:
         num_steps: nominal steps, or None with `target_nfe` and `match_mode` among the changes.
-        changes: fields that differ from the settings of the experiment.
+        changes: fields that differ from the settings of the experiment. A `remask_fraction` of 0
+            among them is a control on purpose; otherwise an arm that would put nothing back is
+            refused.
 
     Raises:
-        InputError: no denoiser, or settings that the sampler refuses.
+        InputError: no denoiser, settings that the sampler refuses, or a remasking strategy that
+            would put nothing back (see `idle_remasking`).
     """
     config = world.config
     if not isinstance(config, GridOptions) or config.denoiser is None:
@@ -147,8 +153,49 @@ def denoised_cell(
         **(fields | changes),
     )
     with naming(f"arm {cell.arm}"):
-        sampler_config(cell)
+        sampler = sampler_config(cell)
+    if cell.num_samples > config.num_samples:
+        raise InputError(
+            f"arm {cell.arm}: {cell.num_samples} recorded samples are more than"
+            f" --num_samples={config.num_samples}, for which there is text; lower their number"
+        )
+    needs_quality = get_strategy(strategy).traits.needs_quality
+    if needs_quality and not judges_tokens(world.sources.denoiser(config.denoiser)):
+        raise InputError(
+            f"arm {cell.arm}: strategy {strategy!r} needs a network that judges its tokens, and"
+            f" --denoiser={config.denoiser} gives logits alone; leave the strategy out"
+        )
+    idle = why_idle(sampler, steps_are_searched=num_steps is None)
+    if idle and changes.get("remask_fraction") != 0:
+        raise InputError(f"arm {cell.arm}: {idle}")
     return cell
+
+
+def recorded_cell(
+    world: World,
+    strategy: str,
+    unmask_temp: float,
+    num_steps: int,
+    *,
+    num_samples: int,
+    **changes: Any,
+) -> Cell:
+    """A few samples of an arm whose unmasking is recorded, at the first seed; nothing scores them.
+
+    Raises:
+        InputError: as `denoised_cell`.
+    """
+    return denoised_cell(
+        world,
+        strategy,
+        unmask_temp,
+        num_steps,
+        seed=world.config.seeds[0],
+        role="trajectory",
+        num_samples=num_samples,
+        record_history=True,
+        **changes,
+    )
 
 
 def grid_cells(world: World) -> Iterator[Cell]:
@@ -185,36 +232,6 @@ def naive_cells(world: World, sizes: Iterable[tuple[str, int]]) -> Iterator[Cell
             )
 
 
-def external_cells(world: World, texts: Mapping[str, str]) -> Iterator[Cell]:
-    """Texts that were drawn elsewhere: {generator: source}, cut as the reference is.
-
-    Every seed takes windows of its own where there are enough, else all seeds are refused.
-
-    Raises:
-        InputError: a source that does not load, or too few windows in it.
-    """
-    config = world.config
-    shared: dict[str, Any] = world.shared | {"prefix_length": None}
-    for name, source in texts.items():
-        with naming(f"--external={name}={source}"):
-            corpus = world.sources.corpus(source)
-            windows = cut_windows(
-                world.sources.encoded(source, world.model, world.kind), config.gen_length
-            )
-            take_windows(windows, 0, len(config.seeds) * config.num_samples)
-        for position, seed in enumerate(config.seeds):
-            yield Cell(
-                role="external",
-                strategy=name,
-                seed=seed,
-                corpus=source,
-                corpus_digest=corpus.digest,
-                offset=position * config.num_samples,
-                vocabulary=None if world.kind == "denoiser" else world.kind,
-                **shared,
-            )
-
-
 def training_text(world: World) -> dict[str, Any]:
     """Fields of a cell that reads the training text.
 
@@ -235,10 +252,6 @@ def base_scoring(config: Options, sources: Sources) -> ScoreSettings:
         InputError: an encoder that does not load, or two of one name.
     """
     training = config.training
-    digests = []
-    for encoder in config.encoders:
-        with naming(f"--encoders={encoder}"):
-            digests.append(model_digest(sources.encoder(encoder).card))
     return ScoreSettings(
         scorer=config.scorer,
         scorer_digest=model_digest(sources.scorer(config.scorer).card),

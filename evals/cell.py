@@ -15,6 +15,8 @@ MATCH_MODES = ("cap", "idle", "length", "best_of")
 _DRAW_FIELDS = ("seed", "part", "offset")
 # Fields younger than the first banks: where they are None a cell is what it was without them.
 _LATER_FIELDS = ("vocabulary", "prefix_length", "target_nfe", "match_mode")
+# Keys hold 32 bits of a seed, so that larger ones repeat; the upper half is for pilots.
+LARGEST_SEED = 2**31 - 1
 
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
@@ -99,6 +101,11 @@ class Cell:
         for name in ("gen_length", "num_samples"):
             if getattr(self, name) < 1:
                 raise InputError(f"{name} is {getattr(self, name)}; it must be at least 1")
+        if not 0 <= self.seed <= LARGEST_SEED:
+            raise InputError(
+                f"seed is {self.seed}; accepted: 0 to {LARGEST_SEED}, as larger ones would repeat"
+                " the draws of others"
+            )
         if self.vocabulary not in (None, "denoiser", "scorer"):
             raise InputError(f"vocabulary is {self.vocabulary!r}; accepted: denoiser, scorer")
         if self.prefix_length is not None and self.prefix_length < 1:
@@ -173,7 +180,11 @@ def arm_labels(cells: Iterable[Cell]) -> dict[str, str]:
 
 
 def _shown(value: Any) -> str:
-    return f"{value:g}" if isinstance(value, float) else str(value).lower()
+    """A value in a label; numbers that six digits do not tell apart are written in full."""
+    if isinstance(value, float):
+        short = f"{value:g}"
+        return short if float(short) == value else repr(value)
+    return str(value).lower()
 
 
 def cell_from_dict(fields: dict[str, Any]) -> Cell:

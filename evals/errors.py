@@ -4,6 +4,19 @@ import contextlib
 import errno
 from collections.abc import Iterator
 
+# A file where a folder should be or the reverse, missing rights, a disk or name that takes none.
+_IN_THE_WAY = (
+    errno.EEXIST,
+    errno.ENOENT,
+    errno.EISDIR,
+    errno.ENOTDIR,
+    errno.EACCES,
+    errno.EPERM,
+    errno.EROFS,
+    errno.ENAMETOOLONG,
+    errno.ELOOP,
+)
+
 
 class InputError(ValueError):
     """A flag, file or folder is unusable as given; the message names it and the remedy."""
@@ -39,16 +52,12 @@ def usable_files() -> Iterator[None]:
         yield
     except InputError:
         raise
-    except (
-        FileExistsError,
-        FileNotFoundError,
-        IsADirectoryError,
-        NotADirectoryError,
-        PermissionError,
-    ) as error:
+    except OSError as error:
+        if error.errno not in _IN_THE_WAY:
+            raise
+        where = error.filename or "a file of the run"
         raise InputError(
-            f"{error.filename}: {error.strerror}; move it away, change its rights or name another "
-            "--workdir"
+            f"{where}: {error.strerror}; move it away, change its rights or name another --workdir"
         ) from error
 
 

@@ -5,6 +5,7 @@ other defaults by naming a field again.
 """
 
 import dataclasses
+import math
 from typing import Any
 
 from .errors import InputError
@@ -44,14 +45,16 @@ class Options:
         1, "Further draws of real text at a seed, whose scores make the null band.", least=0
     )
     gradient_batches: int | None = option(
-        None, "Mini-batches a bank is cut into for the gradient moment; none leaves it out."
+        None,
+        "Mini-batches a bank is cut into for the gradient moment; none leaves it out.",
+        least=2,
     )
     num_mauve_seeds: int = option(5, "Clustering seeds of MAUVE; its value is their mean.", least=1)
     encoders: tuple[str, ...] = option(
         (), "Encoders whose features give further distances; none by default.", empty=True
     )
     whiten: int | None = option(
-        None, "Components to which features of encoders are whitened; none leaves them."
+        None, "Components to which features of encoders are whitened; none leaves them.", least=1
     )
     ascii_min: float = option(
         0.85, "Smallest share of ASCII characters of an accepted text.", least=0, most=1
@@ -64,6 +67,16 @@ class Options:
 
     def __post_init__(self):
         check_options(self)
+        if self.gradient_batches is not None and self.gradient_batches > self.num_samples:
+            raise InputError(
+                f"--gradient_batches={self.gradient_batches} exceeds"
+                f" --num_samples={self.num_samples}; a mini-batch holds at least one sample"
+            )
+        if self.whiten is not None and not self.encoders:
+            raise InputError(
+                f"--whiten={self.whiten} is for features of encoders and --encoders is empty; name"
+                " some or leave it out"
+            )
 
 
 @dataclasses.dataclass(frozen=True)
@@ -77,7 +90,9 @@ class GridOptions(Options):
         (0.0, 0.1, 0.25, 0.5), "Temperatures of the token draws; 0 takes the most likely token."
     )
     num_steps: tuple[int, ...] = option((20, 40, 80), "Nominal step budgets.", least=1)
-    remask_fraction: float = option(0.15, "Share of the canvas that a strategy may remask a step.")
+    remask_fraction: float = option(
+        0.15, "Share of a block (without --block_length, of the canvas) remasked a step at most."
+    )
     block_length: int | None = option(
         None, "Tokens of a semi-autoregressive block; none is one block of gen_length."
     )
@@ -103,14 +118,18 @@ class PromptedOptions(GridOptions):
 
 
 def check_options(config: Any) -> None:
-    """Holds every field of a `Config` against its `choices`, `least` and `empty` metadata.
+    """Holds every field of a `Config` against its `choices`, `least`, `most`, `empty` metadata.
 
     Raises:
-        InputError: a value that is not accepted, an empty or repeating tuple.
+        InputError: a value that is not accepted, a number that is not finite, an empty or
+            repeating tuple.
     """
     for field in dataclasses.fields(config):
         value: Any = getattr(config, field.name)
         choices, least = field.metadata.get("choices"), field.metadata.get("least")
+        numbers = [n for n in _items(value) if isinstance(n, float)]
+        if not all(map(math.isfinite, numbers)):
+            raise InputError(f"--{field.name}={value} must be finite")
         if choices and value not in choices:
             raise InputError(f"--{field.name}={value} is unknown; accepted: {choices}")
         if isinstance(value, tuple):
@@ -125,3 +144,7 @@ def check_options(config: Any) -> None:
         largest = max(value, default=None) if isinstance(value, tuple) else value
         if most is not None and largest is not None and largest > most:
             raise InputError(f"--{field.name}={value} must be at most {most}")
+
+
+def _items(value: Any) -> tuple[Any, ...]:
+    return value if isinstance(value, tuple) else (value,)

@@ -7,6 +7,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
 from . import storage
+from .cell import arm_labels
 from .environment import device_name, environment
 from .errors import InputError, usable_files
 from .experiment import is_study, load_experiment, make_config
@@ -167,11 +168,13 @@ def _stage_line(stage: str, made: int, workdir: pathlib.Path) -> str:
 def _description(plan: Plan, sources: Sources, cost: Estimate, workdir: pathlib.Path) -> list[str]:
     """Lines of a dry run."""
     lines = [f"experiment {plan.experiment}: {len(plan.cells)} cells in {workdir}", ""]
-    lines.append(f"{'arm':<34}{'seed':>5}{'n':>7}{'length':>8}{'forwards':>10}")
+    labels = arm_labels(plan.cells)
+    width = max(34, 2 + max(map(len, labels.values()), default=0))
+    lines.append(f"{'arm':<{width}}{'seed':>5}{'n':>7}{'length':>8}{'forwards':>10}")
     for cell in plan.cells:
-        count = cost.forwards[f"{cell.arm} seed {cell.seed}"]
+        label, count = labels[cell.fingerprint], cost.forwards[cell.fingerprint]
         lines.append(
-            f"{cell.arm:<34}{cell.seed:>5}{cell.num_samples:>7}{cell.gen_length:>8}{count:>10}"
+            f"{label:<{width}}{cell.seed:>5}{cell.num_samples:>7}{cell.gen_length:>8}{count:>10}"
         )
     lines += ["", "files needed:", *(f"  {line}" for line in _files(plan, sources)), ""]
     disk = sum(

@@ -16,8 +16,9 @@ import numpy as np
 from absl import app, flags
 
 from dlmeval import samplers
-from dlmeval.evals.errors import one_line
+from dlmeval.evals.errors import InputError, one_line
 from dlmeval.evals.sampling import matching
+from dlmeval.evals.sampling.idle_remasking import why_idle
 from dlmeval.models import load_denoiser
 
 _MODEL = flags.DEFINE_string("model", "embedded:kjv-denoiser", "Denoiser to sample from.")
@@ -63,6 +64,8 @@ def rows() -> Iterator[Row]:
         config = samplers.SamplerConfig(
             _GEN_LENGTH.value, 1, strategy, _TEMP.value, remask_fraction=_FRACTION.value
         )
+        if idle := why_idle(config, steps_are_searched=True):
+            raise InputError(f"--gen_length={_GEN_LENGTH.value}: {idle}")
         for target in map(int, _TARGETS.value):
             cap = matching.match_nfe(
                 denoiser, config, target, num_pilot=_PILOT.value, seed=pilot_seed

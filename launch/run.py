@@ -21,6 +21,7 @@ from dlmeval import models
 from dlmeval.evals import experiment as experiments
 from dlmeval.evals import pipeline
 from dlmeval.evals.errors import InputError, disk_full, one_line
+from dlmeval.evals.loggers import parse_loggers
 from dlmeval.evals.sources import Sources
 from dlmeval.models.loading import DTYPES
 from dlmeval.models.precision import PRECISIONS
@@ -114,9 +115,10 @@ def main(argv: Sequence[str]) -> int:
 def _run(argv: Sequence[str]) -> int:
     if len(argv) > 1:
         raise InputError(f"unknown argument {argv[1]!r}; flags are written --name=value")
-    if _WORKDIR.value is None and not _DRY_RUN.value:
+    if not _WORKDIR.value and not _DRY_RUN.value:
         raise InputError("--workdir is missing; name a folder for the results")
     pipeline.parse_stages(_STAGES.value)
+    parse_loggers(_LOGGERS.value)
     name = _EXPERIMENT.value
     fields = dataclasses.fields(experiments.load_experiment(name).Config)
     config = {field.name: flags.FLAGS[field.name].value for field in fields}

@@ -97,8 +97,7 @@ def read_texts(
 
     .txt and .tokens hold one text a line, without the white space around it; .jsonl one object a
     line; .json a list of texts or objects, or one object whose field lists the texts; .parquet a
-    table (needs pyarrow). Every text of a record counts on its own: ten generations for one prompt
-    are ten texts.
+    table (needs pyarrow). Every text of a record counts: ten generations for one prompt are ten.
 
     Args:
         path: the file, without `#FIELD`.
@@ -180,6 +179,9 @@ def _text_rows(
     """(place, text) of every text, and the field that they are read from."""
     if kind in ("txt", "tokens"):
         if source.split_at is not None:
+            text = text.replace("\r\n", "\n")  # where &split=\n\n finds blank lines too
+            if source.split_at not in text:
+                raise ValueError(f"has no {source.split_at!r} to split at; it would be one text")
             return iter([("the file", text)]), None
         return ((place, line.strip()) for place, line in _lines(text)), None
     if kind == "jsonl":
@@ -210,7 +212,8 @@ def _parsed(text: str, place: str) -> Any:
     try:
         return json.loads(text)
     except (ValueError, RecursionError) as error:
-        raise ValueError(f"{place}: not JSON ({error})".removeprefix(": ")) from error
+        hint = "" if place else "; one object a line is .jsonl"
+        raise ValueError(f"{place}: not JSON ({error}){hint}".removeprefix(": ")) from error
 
 
 def _records(
@@ -244,9 +247,8 @@ def _parquet_rows(data: bytes, field: str | None) -> tuple[Iterator[tuple[str, s
     try:
         parquet = importlib.import_module("pyarrow.parquet")
     except ImportError as error:
-        raise ValueError(
-            "reading .parquet needs the package pyarrow: pip install pyarrow"
-        ) from error
+        missing = "reading .parquet needs the package pyarrow: pip install pyarrow"
+        raise ValueError(missing) from error
     try:
         names = parquet.read_schema(io.BytesIO(data)).names
         field = field or str(default_field(dict.fromkeys(names)))
@@ -256,8 +258,8 @@ def _parquet_rows(data: bytes, field: str | None) -> tuple[Iterator[tuple[str, s
             raise ValueError(f"has no column {base!r}; it has {listed(names)}")
         wanted = {column, "filter"} & set(names)
         table = parquet.read_table(io.BytesIO(data), columns=sorted(wanted))
-    except OSError as error:  # what arrow says of damaged pages
-        raise ValueError(f"is not a whole parquet file ({error})") from error
+    except (OSError, NotImplementedError) as error:  # damaged pages, unknown kinds of columns
+        raise ValueError(f"is no parquet file that can be read ({error})") from error
     rows = [(f"row {i}", row) for i, row in enumerate(table.to_pylist(), start=1)]
     return _records(rows, field)
 

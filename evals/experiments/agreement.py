@@ -12,21 +12,11 @@ import dataclasses
 import pathlib
 from collections.abc import Mapping
 
-from ... import __version__
 from ..errors import InputError
 from ..experiment import option
-from ..report import Provenance, Record, ReportData, Section, write_report
-from ..report.collect import command_line
-from ..report.data import Bank
-from ..report.rebenchmark.agreement_tables import (
-    agreement,
-    agreement_finding,
-    agreement_table,
-    column_directions,
-    generators_table,
-    titled,
-)
-from ..report.rebenchmark.correlation_figures import correlation_figure
+from ..report import write_report
+from ..report.rebenchmark.agreement_sections import agreement_data, agreement_page
+from ..report.rebenchmark.agreement_tables import column_directions
 from ..sources import Sources
 from ..workdir.joined import JoinedArm, join_workdirs, scored_digests
 from ..workdir.plan import make_study_plan
@@ -86,47 +76,17 @@ def run_stage(
     if stage != "report":
         return 0, f"{stage}: nothing to do, agreement reads scored workdirs"
     arms = _joined(config)
+    data = agreement_data(make_study_plan("agreement", config, sources), arms)
     directions = column_directions(arms, config.columns)
-    every = agreement(arms, directions, naive=True)
-    trained = agreement(arms, directions, naive=False)
-    if every is None:
-        raise InputError(f"--workdirs={','.join(config.workdirs)} hold no generator")
-    panels = {"all generators": titled(every)}
-    if trained is not None:
-        panels["without naive samplers"] = titled(trained)
-    plan = make_study_plan("agreement", config, sources)
-    data = ReportData(
-        title="dlmeval agreement",
-        arms=(),
-        lead=(f"{len(arms)} generators from {len(config.workdirs)} workdirs.",),
-        caveats=("Few generators leave correlations wide open: three points always look orderly.",),
-        provenance=Provenance(
-            command=command_line(plan),
-            config=plan.config,
-            banks=tuple(
-                Bank(f"{arm.label} seed {seed}", digest[:16], digest, arm.metrics["gen_ppl"].n)
-                for arm in arms
-                for seed, digest in arm.digests.items()
-            ),
-            versions={"dlmeval": __version__},
-        ),
-    )
-    figure = correlation_figure(
-        panels,
-        name="agreement",
-        caption="Spearman correlations of columns over generators, turned so that higher is"
-        " better: blue columns prefer the same generators.",
-    )
-    sections = (
-        Section("Agreement", (figure, agreement_table(every, trained))),
-        Section("Generators", (generators_table(arms),)),
-        Section("How this was made", (Record(data.provenance, ("tables/agreement.csv",)),)),
-    )
-    write_report(workdir / "report", data, [agreement_finding(every, trained)], sections)
+    findings, sections = agreement_page(data, arms, directions)
+    write_report(workdir / "report", data, findings, sections)
     return 1, f"report: {workdir / 'report' / 'index.html'}"
 
 
 def _joined(config: Config) -> tuple[JoinedArm, ...]:
     if not config.workdirs:
         raise InputError("--workdirs is empty; name at least one scored workdir")
-    return join_workdirs([pathlib.Path(name) for name in config.workdirs])
+    arms = join_workdirs([pathlib.Path(name) for name in config.workdirs])
+    if not arms:
+        raise InputError(f"--workdirs={','.join(config.workdirs)} hold no generator")
+    return arms

@@ -11,7 +11,7 @@ import pathlib
 from ..cell import Cell
 from ..contenders import ContenderOptions, contender_cells, contender_scoring
 from ..experiment import option
-from ..report import Record, Section, gallery, run_caveats, run_lead, write_report
+from ..report import Record, Section, gallery, introduced, write_report
 from ..report.collect import collect
 from ..report.rebenchmark.attack_tables import attack_finding, attack_table
 from ..report.rebenchmark.figures import attack_figure, coding_figure
@@ -24,10 +24,7 @@ from ..sources import Sources
 class Config(ContenderOptions):
     """Settings of the attack; every field is a flag."""
 
-    seeds: tuple[int, ...] = option((0,), "Seeds; each has its own reference bank.", least=0)
     strategies: tuple[str, ...] = option(("none",), "Remasking strategies of the denoiser.")
-    unmask_temps: tuple[float, ...] = option((0.25, 1.0), "Temperatures of the token draws.")
-    num_steps: tuple[int, ...] = option((20, 40), "Nominal step budgets.", least=1)
     topk_iid: tuple[int, ...] = option(
         (2, 4, 8, 16, 32, 64, 128, 512), "k of Top-k IID samplers.", least=1, empty=True
     )
@@ -54,8 +51,7 @@ def scoring(config: Config, *, sources: Sources) -> ScoreSettings:
 
 def report(workdir: pathlib.Path, *, sources: Sources) -> None:
     """Writes the page, table and figures from what the workdir holds."""
-    data = collect(workdir, sources)
-    data = dataclasses.replace(data, lead=run_lead(data), caveats=run_caveats(data))
+    data = introduced(collect(workdir, sources))
     order = ("periodic", *(name for name in NAIVE if name != "periodic"))
     findings = [attack_finding(data, strategy) for strategy in order]
     links = tuple(f"tables/{name}" for name in ("attack.csv", "numbers.csv"))

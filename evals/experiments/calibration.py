@@ -11,29 +11,17 @@ rows of every law (`pools/`), "score" measures banks of them (`laws/`: all draws
 """
 
 import pathlib
-from collections import Counter
 from collections.abc import Mapping
 
-from .. import storage
-from ..calibration.figure import detection_figure
+from ..calibration.estimate import estimate_lines
+from ..calibration.report import write_calibration
 from ..calibration.settings import Settings
-from ..calibration.study import GRADIENTS, Calibration
-from ..calibration.summary import (
-    Records,
-    bias_table,
-    metrics_table,
-    refused_numbers,
-    summarise,
-    summary_record,
-    truth_table,
-)
+from ..calibration.study import Calibration
+from ..calibration.summary import refused_numbers
 from ..errors import InputError, naming
 from ..sources import Sources, model_digest
 
 Config = Settings
-# Bytes on disk of a character and of a row's features; seconds on two cores, as measured.
-_CHARACTER_BYTES, _ROW_BYTES, _GRADIENT_BYTES = 8, 1400, 8192
-_ROW_SECONDS, _GRADIENT_SECONDS, _DRAW_SECONDS = 0.004, 0.027, 0.002
 
 
 def inputs(config: Settings, *, sources: Sources) -> Mapping[str, str]:
@@ -52,27 +40,7 @@ def inputs(config: Settings, *, sources: Sources) -> Mapping[str, str]:
 
 def description(config: Settings, *, sources: Sources) -> list[str]:
     """Pools, banks, files needed, disk and time."""
-    calibration = Calibration(pathlib.Path(), config, sources)
-    rows = sum(map(calibration.num_rows, calibration.drawn_laws))
-    banks = Counter()
-    for step in calibration.steps:
-        banks.update(calibration.draws(step))
-    gradients = GRADIENTS in config.chosen
-    size = rows * (_ROW_BYTES + _GRADIENT_BYTES * gradients + _CHARACTER_BYTES * config.length)
-    seconds = rows * (_ROW_SECONDS + _GRADIENT_SECONDS * gradients)
-    seconds += sum(_DRAW_SECONDS * len(config.chosen) * n**0.5 * k for n, k in banks.items())
-    counts = ", ".join(f"{count} of {size} rows" for size, count in sorted(banks.items()))
-    return [
-        f"laws: {len(calibration.steps)}, in pools of {rows} rows in all",
-        f"banks: {counts}, each scored by {len(config.chosen)} measures",
-        "",
-        "files needed:",
-        *(f"  {config.scorer}: {file}" for file in sources.scorer(config.scorer).card.digests),
-        f"  corpus kjv:train ({len(sources.corpus('kjv:train').documents)} documents)",
-        "",
-        f"disk: about {size / 1e6:.0f} MB",
-        f"time: about {seconds / 60:.0f} min on two cores",
-    ]
+    return estimate_lines(Calibration(pathlib.Path(), config, sources), config, sources)
 
 
 def run_stage(
@@ -91,23 +59,10 @@ def run_stage(
         made = calibration.measure(_say)
         return made, f"score: {made} laws measured" if made else "score: nothing left to do"
     records = calibration.records()
-    _report(records, workdir / "report")
+    write_calibration(records, workdir / "report")
     refused = refused_numbers(records)
     note = f" (without {', '.join(refused)}: refused on clean banks)" if refused else ""
     return 1, f"report: {workdir / 'report' / 'tables.md'}{note}"
-
-
-def _report(records: Records, folder: pathlib.Path) -> None:
-    summaries = summarise(records)
-    if not summaries:
-        raise InputError("every metric refused some clean bank; raise --sizes in another workdir")
-    tables = "\n".join([metrics_table(summaries), bias_table(summaries), truth_table(records)])
-    truths = [{key: record[key] for key in ("ladder", "level", "truth")} for record in records]
-    numbers = {"metrics": summary_record(summaries), "laws": truths}
-    folder.mkdir(exist_ok=True)
-    storage.write_json(folder / "calibration.json", numbers)
-    storage.write_bytes(folder / "tables.md", tables.encode("utf-8"))
-    storage.write_bytes(folder / "calibration.png", detection_figure(summaries, records))
 
 
 def _say(line: str) -> None:

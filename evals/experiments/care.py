@@ -1,7 +1,7 @@
 """The CaRE grid: strategy by temperature by budget, paired over seeds, judged by its protocol.
 
 Every arm continues the same prefixes of real text at a seed, and is scored against what follows
-them. The report has the paper's Tables 3, 5-8, 13, 16, 17 and 19/20 and their figures, made from
+them. The report has the paper's Tables 3, 5-8, 13, 16, 17 and 19 and their figures, made from
 this run's scores. The defaults are the paper's grid at a third of its length, for the embedded
 models:
 
@@ -26,8 +26,8 @@ from ..errors import InputError
 from ..experiment import option
 from ..options import PromptedOptions
 from ..protocol import validate_run, write_badge
-from ..report import run_lead, write_report
-from ..report.care.sections import care_caveats, care_page
+from ..report import introduced, write_report
+from ..report.care.sections import BUDGET_CAVEAT, SEEDS_CAVEAT, care_page
 from ..report.collect import collect
 from ..scoring.score_settings import ScoreSettings
 from ..sources import Sources
@@ -81,8 +81,7 @@ def scoring(config: Config, *, sources: Sources) -> ScoreSettings:
 
 def report(workdir: pathlib.Path, *, sources: Sources) -> None:
     """Writes the page, tables and figures from what the workdir holds."""
-    data = collect(workdir, sources)
-    data = dataclasses.replace(data, lead=run_lead(data), caveats=care_caveats(data))
+    data = introduced(collect(workdir, sources), SEEDS_CAVEAT, BUDGET_CAVEAT)
     protocol = validate_run(workdir)
     findings, sections = care_page(data, read_seeded_arms(workdir), protocol)
     write_report(workdir / "report", data, findings, sections)

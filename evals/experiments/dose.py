@@ -10,32 +10,19 @@ whether it matters which tokens go back.
 import dataclasses
 import pathlib
 
-from ..arms import base_scoring, denoised_cell, open_world, reference_cells
-from ..banks.trajectory import load_history
-from ..cell import Cell, arm_labels
+from ..arms import base_scoring, denoised_cell, open_world, recorded_cell, reference_cells
+from ..cell import Cell
+from ..doses import check_doses
 from ..errors import InputError
 from ..experiment import option
 from ..options import PromptedOptions
-from ..report import (
-    Record,
-    Section,
-    compute_table,
-    gallery,
-    heat_map,
-    profile_table,
-    run_caveats,
-    run_lead,
-    write_report,
-)
-from ..report.care.dose_tables import CHURN, dose_figure, dose_table, response, response_finding
+from ..report import introduced, write_report
+from ..report.care.dose_sections import dose_page
+from ..report.care.recorded import recorded_churn
 from ..report.care.sections import SEEDS_CAVEAT
 from ..report.collect import collect
-from ..scoring.churn import churn_scores
 from ..scoring.score_settings import ScoreSettings
-from ..scoring.scores import Score
 from ..sources import Sources
-from ..workdir.plan import read_plan
-from ..workdir.sample_stage import bank_path
 
 _RANDOM = "random"
 
@@ -73,20 +60,24 @@ def cells(config: Config, *, sources: Sources) -> list[Cell]:
     """Reference and null banks, and each strategy at each fraction: scored banks, a recorded one.
 
     Raises:
-        InputError: a model or corpus that does not load, or a setting that is refused.
+        InputError: a model or corpus that does not load, a setting that is refused, a strategy
+            whose dose is not the fraction, or two fractions that put back as many tokens.
     """
     world = open_world(config, sources)
+    check_doses(config, config.fractions)
     more = (_RANDOM,) if config.random and _RANDOM not in config.strategies else ()
     arms = [(name, f) for name in (*config.strategies, *more) for f in config.fractions]
     temp, steps = config.unmask_temps[0], config.num_steps[0]
     found = [*reference_cells(world)]
     for name, fraction in arms:
         for seed in config.seeds:
-            changes = {"seed": seed, "remask_fraction": fraction}
-            found.append(denoised_cell(world, name, temp, steps, **changes))
-        recorded = {"role": "trajectory", "record_history": True}
-        recorded |= {"num_samples": config.num_recorded, "remask_fraction": fraction}
-        found.append(denoised_cell(world, name, temp, steps, seed=config.seeds[0], **recorded))
+            found.append(
+                denoised_cell(world, name, temp, steps, seed=seed, remask_fraction=fraction)
+            )
+        few = config.num_recorded
+        found.append(
+            recorded_cell(world, name, temp, steps, num_samples=few, remask_fraction=fraction)
+        )
     return found
 
 
@@ -97,34 +88,6 @@ def scoring(config: Config, *, sources: Sources) -> ScoreSettings:
 
 def report(workdir: pathlib.Path, *, sources: Sources) -> None:
     """Writes the page, tables and figures from what the workdir holds."""
-    data, churn = collect(workdir, sources), _churn(workdir)
-    caveats = (*run_caveats(data), SEEDS_CAVEAT)
-    data = dataclasses.replace(data, lead=run_lead(data), caveats=caveats)
-    sections = (
-        Section("Dose and response", (dose_table(data, churn), dose_figure(data, churn))),
-        Section("Compute", (compute_table(data),)),
-        Section("Profile", (profile_table(data),)),
-        Section("Unmasking", tuple(heat_map(one) for one in data.trajectories[-1:])),
-        Section("Samples", (gallery(data),)),
-        Section("How this was made", (Record(data.provenance, ("tables/numbers.csv",)),)),
-    )
-    findings = (response_finding(response(data, churn)),)
+    data = introduced(collect(workdir, sources), SEEDS_CAVEAT)
+    findings, sections = dose_page(data, recorded_churn(workdir))
     write_report(workdir / "report", data, findings, sections)
-
-
-def _churn(workdir: pathlib.Path) -> dict[str, Score]:
-    """{label of an arm: replacement rate of its recorded samples}."""
-    planned = read_plan(workdir).cells
-    labels = arm_labels(cell for cell in planned if cell.role == "generated")
-    arms = {
-        (c.strategy, c.remask_fraction): labels[c.fingerprint]
-        for c in planned
-        if c.role == "generated"
-    }
-    return {
-        arms[cell.strategy, cell.remask_fraction]: churn_scores(
-            load_history(bank_path(workdir, cell))
-        )[CHURN]
-        for cell in planned
-        if cell.role == "trajectory"
-    }

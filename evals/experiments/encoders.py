@@ -16,20 +16,10 @@ from ..cell import Cell
 from ..contenders import ContenderOptions, contender_cells, contender_scoring
 from ..errors import InputError, naming
 from ..experiment import option
-from ..report import Record, Section, run_caveats, run_lead, write_report
+from ..report import introduced, write_report
 from ..report.collect import collect
-from ..report.line_figures import rank_figure
-from ..report.rebenchmark.correlation_figures import correlation_figure
-from ..report.rebenchmark.encoder_tables import (
-    SCORER,
-    across_encoders,
-    correlations_table,
-    distance_table,
-    encoder_finding,
-    encoder_rank_table,
-    encoder_ranks,
-    within_encoders,
-)
+from ..report.rebenchmark.encoder_sections import encoder_page
+from ..report.rebenchmark.encoder_tables import SCORER
 from ..scoring.score_settings import ScoreSettings, encoder_name
 from ..sources import Sources
 from ..workdir.plan import read_plan
@@ -44,9 +34,6 @@ class Config(ContenderOptions):
         "Encoders beside the scorer: local folders or hf:OWNER/REPO@REVISION; at least one.",
         empty=True,
     )
-    seeds: tuple[int, ...] = option((0,), "Seeds; each has its own reference bank.", least=0)
-    unmask_temps: tuple[float, ...] = option((0.25, 1.0), "Temperatures of the token draws.")
-    num_steps: tuple[int, ...] = option((20, 40), "Nominal step budgets.", least=1)
 
 
 def cells(config: Config, *, sources: Sources) -> list[Cell]:
@@ -73,41 +60,10 @@ def scoring(config: Config, *, sources: Sources) -> ScoreSettings:
 
 def report(workdir: pathlib.Path, *, sources: Sources) -> None:
     """Writes the page, tables and figures from what the workdir holds."""
-    plan = read_plan(workdir)
-    data = collect(workdir, sources)
-    data = dataclasses.replace(data, lead=run_lead(data), caveats=run_caveats(data))
+    data = introduced(collect(workdir, sources))
+    settings = read_plan(workdir).scoring
     # Where --features makes an encoder's distances the unnamed ones, the scorer has none.
-    scorer = (SCORER,) if plan.scoring.features is None else ()
-    names = (*scorer, *map(encoder_name, plan.scoring.encoders))
-    within, across = within_encoders(data, names), across_encoders(data, names)
-    caption = "Spearman correlations over the arms, turned so that higher is better."
-    blocks = []
-    if within:
-        blocks.append(correlation_figure(within, name="within_encoders", caption=caption))
-        blocks.append(
-            correlations_table(
-                within,
-                name="within_encoders",
-                caption="Agreement of the four distances within an encoder.",
-                group_title="encoder",
-            )
-        )
-    if across:
-        blocks.append(correlation_figure(across, name="across_encoders", caption=caption))
-        blocks.append(
-            correlations_table(
-                across,
-                name="across_encoders",
-                caption="Agreement of the encoders on a distance.",
-                group_title="distance",
-            )
-        )
-    ranks = rank_figure(data, encoder_ranks(data, names)), encoder_rank_table(data, names)
-    links = tuple(f"tables/{name}" for name in ("encoders.csv", "numbers.csv"))
-    sections = (
-        Section("Ranks", ranks),
-        Section("Distances", (distance_table(data, names),)),
-        Section("Agreement", tuple(blocks)),
-        Section("How this was made", (Record(data.provenance, links),)),
-    )
-    write_report(workdir / "report", data, [encoder_finding(data, names)], sections)
+    scorer = (SCORER,) if settings.features is None else ()
+    names = (*scorer, *map(encoder_name, settings.encoders))
+    findings, sections = encoder_page(data, names)
+    write_report(workdir / "report", data, findings, sections)

@@ -15,25 +15,9 @@ from ..cell import Cell
 from ..errors import InputError
 from ..experiment import option
 from ..options import PromptedOptions
-from ..report import (
-    Figure,
-    Record,
-    ReportData,
-    Section,
-    compute_table,
-    gallery,
-    profile_table,
-    run_caveats,
-    run_lead,
-    write_report,
-)
-from ..report.care.findings import gap_finding
-from ..report.care.frontier_figures import frontier_entropy, frontier_overlay, temp_of
-from ..report.care.frontier_table import frontier_finding, frontier_table
-from ..report.care.gap_tables import gaps_table
-from ..report.care.gaps import interaction_gaps
+from ..report import introduced, write_report
+from ..report.care.frontier_sections import frontier_page
 from ..report.collect import collect
-from ..report.polar import complete_arms, four_sectors, polar
 from ..scoring.score_settings import ScoreSettings
 from ..sources import Sources
 from ..workdir.seed_scores import read_seeded_arms
@@ -89,33 +73,6 @@ def scoring(config: Config, *, sources: Sources) -> ScoreSettings:
 
 def report(workdir: pathlib.Path, *, sources: Sources) -> None:
     """Writes the page, tables and figures from what the workdir holds."""
-    data = collect(workdir, sources)
-    data = dataclasses.replace(data, lead=run_lead(data), caveats=run_caveats(data))
-    config = data.provenance.config
-    temp, steps = float(str(config["gap_temp"])), max(config["num_steps"])  # type: ignore[arg-type]
-    arms = [arm for arm in read_seeded_arms(workdir) if arm.cell.unmask_temp == temp]
-    gaps = interaction_gaps(arms, "mauve")
-    figures = frontier_overlay(data, gaps, temp=temp), frontier_entropy(data)
-    sections = (
-        Section("Frontiers", figures),
-        Section("Points", (frontier_table(data, about=f"{steps} nominal steps."),)),
-        Section("Gaps", (gaps_table(gaps),) if gaps else ()),
-        Section("Four metrics", _polar(data, temp)),
-        Section("Profile", (profile_table(data),)),
-        Section("Compute", (compute_table(data),)),
-        Section("Samples", (gallery(data),)),
-        Section("How this was made", (Record(data.provenance, ("tables/numbers.csv",)),)),
-    )
-    findings = (frontier_finding(data), gap_finding(gaps))
-    kept = [section for section in sections if section.blocks]
-    write_report(workdir / "report", data, findings, kept)
-
-
-def _polar(data: ReportData, temp: float) -> tuple[Figure, ...]:
-    """Charts of the coldest arms and of those at the compared temperature."""
-    drawn, sectors = data.with_role("generated"), four_sectors(data)
-    chosen = sorted({min(map(temp_of, drawn)), temp})
-    arms = [arm for t in chosen for arm in drawn if temp_of(arm) == t]
-    arms = complete_arms(arms, sectors)
-    titles = {arm.label: f"{arm.fields['strategy']}\nt = {temp_of(arm):g}" for arm in arms}
-    return (polar(arms, titles=titles, sectors=sectors),) if len(arms) > 1 else ()
+    data = introduced(collect(workdir, sources))
+    findings, sections = frontier_page(data, read_seeded_arms(workdir))
+    write_report(workdir / "report", data, findings, sections)

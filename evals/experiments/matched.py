@@ -17,14 +17,9 @@ from ..errors import InputError, naming
 from ..experiment import option
 from ..options import PromptedOptions
 from ..protocol import validate_run, write_badge
-from ..protocol.tables import protocol_table
-from ..report import Section, compute_table, profile_table, run_caveats, run_lead, write_report
-from ..report.care.findings import protocol_finding
-from ..report.care.gap_tables import gaps_table
-from ..report.care.gaps import interaction_gaps
-from ..report.care.matched_tables import matched_finding, matched_table, saturation_finding
-from ..report.care.sections import SEEDS_CAVEAT, closing
-from ..report.care.tables import perplexity_metric, seeds_table
+from ..report import introduced, write_report
+from ..report.care.matched_sections import matched_page
+from ..report.care.sections import SEEDS_CAVEAT
 from ..report.collect import collect
 from ..scoring.score_settings import ScoreSettings
 from ..sources import Sources
@@ -86,28 +81,10 @@ def scoring(config: Config, *, sources: Sources) -> ScoreSettings:
 
 def report(workdir: pathlib.Path, *, sources: Sources) -> None:
     """Writes the page, tables and figures from what the workdir holds."""
-    data, arms = collect(workdir, sources), read_seeded_arms(workdir)
-    caveats = (*run_caveats(data), SEEDS_CAVEAT)
-    data = dataclasses.replace(data, lead=run_lead(data), caveats=caveats)
+    data = introduced(collect(workdir, sources), SEEDS_CAVEAT)
     protocol = validate_run(workdir)
-    metrics = ("mauve", perplexity_metric(data))
-    gaps = {metric: interaction_gaps(arms, metric) for metric in metrics}
-    sections = (
-        Section("Matched compute", (matched_table(data, arms),)),
-        Section("Gaps", tuple(gaps_table(gaps[m], f"gaps_{m}") for m in metrics if gaps[m])),
-        Section("Protocol", (protocol_table(protocol),)),
-        Section("Compute", (compute_table(data),)),
-        Section("Profile", (profile_table(data),)),
-        Section("Seeds", tuple(seeds_table(arms, metric, data) for metric in metrics)),
-        *closing(data),
-    )
-    findings = (
-        matched_finding(gaps["mauve"], arms),
-        saturation_finding(arms),
-        protocol_finding(protocol),
-    )
-    shown = [section for section in sections if section.blocks]
-    write_report(workdir / "report", data, findings, shown)
+    findings, sections = matched_page(data, read_seeded_arms(workdir), protocol)
+    write_report(workdir / "report", data, findings, sections)
     write_badge(workdir / "report" / "badge.svg", protocol)
 
 

@@ -20,36 +20,20 @@ import dataclasses
 import pathlib
 
 from ..arms import (
-    World,
     base_scoring,
     causal_cells,
-    denoised_cell,
     grid_cells,
     naive_cells,
     open_world,
+    recorded_cell,
     reference_cells,
 )
 from ..cell import Cell
 from ..experiment import option
 from ..options import GridOptions
-from ..report import (
-    Record,
-    Section,
-    compute_table,
-    frontier,
-    gallery,
-    heat_map,
-    perplexity_finding,
-    profile_table,
-    ranking_finding,
-    replay,
-    run_caveats,
-    run_lead,
-    sweep,
-    with_mean_ranks,
-    write_report,
-)
+from ..report import introduced, with_mean_ranks, write_report
 from ..report.collect import collect
+from ..report.quickstart_sections import quickstart_page
 from ..sampling.drawing import NAIVE
 from ..scoring.score_settings import ScoreSettings
 from ..sources import Sources
@@ -68,7 +52,7 @@ class Config(GridOptions):
         4, "Further draws of real text at a seed, whose scores make the null band.", least=0
     )
     gradient_batches: int | None = option(
-        8, "Mini-batches a bank is cut into for the gradient moment; none leaves it out."
+        8, "Mini-batches a bank is cut into for the gradient moment; none leaves it out.", least=2
     )
     topk_iid: int = option(16, "k of the Top-k IID sampler.")
     mirror: int = option(16, "k of the Mirror sampler.")
@@ -88,7 +72,10 @@ def cells(config: Config, *, sources: Sources) -> list[Cell]:
     found = [*reference_cells(world), *causal_cells(world), *grid_cells(world)]
     found += naive_cells(world, [(name, getattr(config, name)) for name in NAIVE])
     if config.num_trajectories:
-        found.append(_trajectory(world, config))
+        strategy, steps = config.strategies[-1], max(config.num_steps)
+        temp = min(config.unmask_temps, key=lambda t: (abs(t - 0.25), t))
+        few = config.num_trajectories
+        found.append(recorded_cell(world, strategy, temp, steps, num_samples=few))
     return found
 
 
@@ -99,37 +86,6 @@ def scoring(config: Config, *, sources: Sources) -> ScoreSettings:
 
 def report(workdir: pathlib.Path, *, sources: Sources) -> None:
     """Writes the page, tables and figures from what the workdir holds."""
-    data = with_mean_ranks(collect(workdir, sources))
-    data = dataclasses.replace(data, lead=run_lead(data), caveats=run_caveats(data))
-    warm = [arm for arm in data.with_role("generated") if arm.fields["unmask_temp"]]
-    findings = (
-        perplexity_finding(data),
-        ranking_finding(data, trained=warm, which="every diffusion arm at t > 0"),
-    )
-    traced = data.trajectories[:1]
-    links = tuple(f"tables/{name}" for name in ("profile.csv", "compute.csv", "numbers.csv"))
-    sections = (
-        Section("Profile", (profile_table(data),)),
-        Section("Figures", (frontier(data), sweep(data))),
-        Section("Compute", (compute_table(data),)),
-        Section("Unmasking", tuple(f(t) for t in traced for f in (heat_map, replay))),
-        Section("Samples", (gallery(data),)),
-        Section("How this was made", (Record(data.provenance, links),)),
-    )
-    write_report(
-        workdir / "report", data, findings, [section for section in sections if section.blocks]
-    )
-
-
-def _trajectory(world: World, config: Config) -> Cell:
-    """A few samples with history, by the last strategy at the temperature nearest 0.25."""
-    return denoised_cell(
-        world,
-        config.strategies[-1],
-        min(config.unmask_temps, key=lambda t: (abs(t - 0.25), t)),
-        max(config.num_steps),
-        seed=config.seeds[0],
-        role="trajectory",
-        num_samples=config.num_trajectories,
-        record_history=True,
-    )
+    data = introduced(with_mean_ranks(collect(workdir, sources)))
+    findings, sections = quickstart_page(data)
+    write_report(workdir / "report", data, findings, sections)

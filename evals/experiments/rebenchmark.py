@@ -20,9 +20,8 @@ from ..report import (
     Section,
     compute_table,
     gallery,
+    introduced,
     profile_table,
-    run_caveats,
-    run_lead,
     with_mean_ranks,
     write_report,
 )
@@ -50,8 +49,6 @@ class Config(ContenderOptions):
     seeds: tuple[int, ...] = option(
         (0, 1), "Seeds; two or more give rank intervals, each has its own reference bank.", least=0
     )
-    unmask_temps: tuple[float, ...] = option((0.25, 1.0), "Temperatures of the token draws.")
-    num_steps: tuple[int, ...] = option((20, 40), "Nominal step budgets.", least=1)
     gradient_batches: int | None = option(
         8, "Mini-batches a bank is cut into for the gradient moment; none leaves it out."
     )
@@ -71,8 +68,7 @@ def report(workdir: pathlib.Path, *, sources: Sources) -> None:
     """Writes the page, tables and figures from what the workdir holds."""
     plan = read_plan(workdir)
     scores = load_scores(plan, workdir)
-    data = with_mean_ranks(collect(workdir, sources), TABLE_ONE)
-    data = dataclasses.replace(data, lead=run_lead(data), caveats=run_caveats(data))
+    data = introduced(with_mean_ranks(collect(workdir, sources), TABLE_ONE))
     findings = (attack_finding(data), heuristics_finding(data))
     profile = profile_table(with_second_reference(data, scores), TABLE_ONE)
     links = tuple(f"tables/{name}" for name in ("profile.csv", "ranks.csv", "numbers.csv"))

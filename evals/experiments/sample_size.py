@@ -13,7 +13,7 @@ from ..cell import Cell
 from ..contenders import ContenderOptions, contender_cells, contender_scoring
 from ..errors import InputError
 from ..experiment import option
-from ..report import Record, Section, run_caveats, run_lead, write_report
+from ..report import Record, Section, introduced, write_report
 from ..report.collect import collect
 from ..report.line_figures import size_figure
 from ..report.rebenchmark.size_tables import SIZED, order_table, size_finding, size_table
@@ -32,9 +32,6 @@ class Config(ContenderOptions):
     num_samples: int = option(
         256, "Samples of an arm at one seed; at least the largest of sizes.", least=MIN_ROWS
     )
-    seeds: tuple[int, ...] = option((0,), "Seeds; each has its own reference bank.", least=0)
-    unmask_temps: tuple[float, ...] = option((0.25, 1.0), "Temperatures of the token draws.")
-    num_steps: tuple[int, ...] = option((20, 40), "Nominal step budgets.", least=1)
 
     def __post_init__(self):
         super().__post_init__()
@@ -59,8 +56,7 @@ def scoring(config: Config, *, sources: Sources) -> ScoreSettings:
 
 def report(workdir: pathlib.Path, *, sources: Sources) -> None:
     """Writes the page, tables and figures from what the workdir holds."""
-    data = collect(workdir, sources)
-    data = dataclasses.replace(data, lead=run_lead(data), caveats=run_caveats(data))
+    data = introduced(collect(workdir, sources))
     found: Any = data.provenance.config["sizes"]
     sizes = tuple(found)
     findings = [size_finding(data, sizes, metric) for metric, _ in SIZED]

@@ -51,6 +51,7 @@ def build_board(settings: Settings, *, verify: bool = True) -> Board:
     _check_apart(rows)
     for path in settings.submissions:
         rows += read_submissions(path, settings)
+    _check_once(rows)
     check_comparable(rows)
     rows = _marked(rows)
     if settings.registered:
@@ -89,6 +90,24 @@ def _check_apart(rows: Sequence[BoardRow]) -> None:
                 f" {row.model.name}; leave one out of --workdirs"
             )
         seen[row.digest] = row
+
+
+def _check_once(rows: Sequence[BoardRow]) -> None:
+    """One submission given twice would look like two that agree."""
+    seen: list[BoardRow] = []
+    for row in (row for row in rows if row.status == "self-reported"):
+        for other in seen:
+            if (row.model, row.facts, row.seeds, row.arms) == (
+                other.model,
+                other.facts,
+                other.seeds,
+                other.arms,
+            ):
+                raise InputError(
+                    f"{row.model.name} is given twice with the same numbers, in {other.origin} and"
+                    f" {row.origin}; give each row once"
+                )
+        seen.append(row)
 
 
 def _marked(rows: Sequence[BoardRow]) -> list[BoardRow]:

@@ -29,6 +29,10 @@ _STORED = {
 }
 
 
+# What a row says of its model, as `records.fact` reads it.
+_MODEL = {"source": "text", "files": "record"}
+
+
 class OpenRun(NamedTuple):
     """A run whose plan was read.
 
@@ -150,7 +154,7 @@ def run_row(run: OpenRun, settings: Settings, num_steps: int, *, verify: bool = 
         protocol=report,
         command=_command(run.workdir),
         digest=run.arms[0].fields["model_digest"],
-        files=model.get("files", {}),
+        files={name: str(digest) for name, digest in model["files"].items()},
         banks=tuple(_banks(run.record.banks)),
     )
 
@@ -174,7 +178,9 @@ def _seeded(arm: ArmRecord) -> SeededArm:
     seeds = {}
     for seed, record in arm.banks:
         reference = record.score_fact("reference_digest", "digest")
-        prompts = record.manifest.get("prompts") and record.fact("prompts.digest", "digest")
+        prompts = None
+        if record.manifest.get("prompts") is not None:
+            prompts = record.fact("prompts.digest", "digest")
         metrics = {name: _score(record, _stored(arm, name)) for name in METRICS}
         seeds[seed] = SeedScores(metrics, reference, prompts, None)
     with naming(f"{arm.label} in the plan"):
@@ -219,7 +225,8 @@ def _model(run: OpenRun) -> dict[str, Any]:
     for arm in run.arms:
         for _, record in arm.banks:
             try:
-                record.fact("model.source", "text")
+                for name, kind in _MODEL.items():
+                    record.fact(f"model.{name}", kind)
                 return record.fact("model", "record")
             except InputError as found:
                 error = found

@@ -4,8 +4,8 @@ The part of JSON Schema (draft 2020-12) that `submission.schema.json` uses, so t
 of the standard agrees with this one.
 """
 
-import math
 import re
+import sys
 from collections.abc import Callable, Iterator, Mapping
 from typing import Any
 
@@ -68,7 +68,7 @@ def shown(value: Any) -> str:
 
 def _is_number(value: Any) -> bool:
     number = isinstance(value, (int, float)) and not isinstance(value, bool)
-    return number and math.isfinite(value)
+    return number and abs(value) <= sys.float_info.max
 
 
 def _resolved(reference: str, root: Mapping[str, Any]) -> Mapping[str, Any]:
@@ -140,7 +140,8 @@ def _max_length(value, limit, place, schema, root):
 
 
 def _pattern(value, limit, place, schema, root):
-    if isinstance(value, str) and not re.search(limit, value):
+    # Python's "$" also matches before a line's end, which the standard's does not.
+    if isinstance(value, str) and not re.search(re.sub(r"\$$", r"\\Z", limit), value):
         wanted = schema.get("description", f"like {limit}")
         yield f"{place} is {shown(value)}; it must be {wanted} ({limit})"
 

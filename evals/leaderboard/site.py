@@ -4,7 +4,6 @@ import json
 import pathlib
 from typing import Any
 
-import jinja2
 from markupsafe import Markup
 
 from .. import storage
@@ -55,16 +54,8 @@ def write_site(folder: pathlib.Path, board: Board) -> pathlib.Path:
 
 def render_site(board: Board, *, has_submission: bool = False) -> str:
     """The page as HTML: one self-contained file."""
-    environment = jinja2.Environment(
-        loader=jinja2.FileSystemLoader(_HERE),
-        autoescape=True,
-        undefined=jinja2.StrictUndefined,
-        trim_blocks=True,
-        lstrip_blocks=True,
-    )
+    environment = page.page_environment(_HERE)
     environment.globals.update(
-        tip=page.tip,
-        number_parts=page.number_parts,
         statuses=STATUSES,
         symbols=_SYMBOLS,
         arm_titles=_ARM_TITLES,
@@ -74,10 +65,10 @@ def render_site(board: Board, *, has_submission: bool = False) -> str:
         protocol_key=PROTOCOL,
         reported_key=REPORTED,
     )
-    environment.filters.update(head_tip=page.head_tip, shell_lines=page.shell_lines)
     table = board_table(board)
     first = next((row for row in board.rows if row.facts), None)
     return environment.get_template("board.html").render(
+        title="Leaderboard of masked diffusion language models",
         board=board,
         table=table,
         rows=[_shown(board, place) for place in range(len(board.rows))],

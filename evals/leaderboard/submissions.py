@@ -41,9 +41,11 @@ def read_submissions(path: str | pathlib.Path, settings: Settings) -> list[Board
     """
     path = pathlib.Path(path)
     with naming(f"--submissions={path}", "docs/leaderboard.md has an example"):
-        record = json.loads(
-            path.read_text(encoding="utf-8"), parse_constant=_no_number, object_pairs_hook=_once
-        )
+        text = path.read_text(encoding="utf-8")
+        try:
+            record = json.loads(text, parse_constant=_no_number, object_pairs_hook=_once)
+        except RecursionError as error:
+            raise ValueError("its lists or objects are nested too deeply") from error
     found = list(problems(record, submission_schema(), "the file"))
     if not found:
         for index, row in enumerate(record["rows"]):
@@ -68,7 +70,7 @@ def _submitted(row: BoardRow) -> dict[str, Any] | None:
     complete = {name: arm for name, arm in row.arms.items() if set(METRICS) == set(arm.values)}
     if row.status == "self-reported" or not {"baseline", "strategy"} <= set(complete):
         return None
-    if any(len(texts) != 1 for texts in row.facts.values()):
+    if any(len(row.facts.get(name, ())) != 1 for name in {*SUBMITTED, *row.facts}):
         return None
     facts = {name: json.loads(row.facts[name][0]) for name in SUBMITTED}
     model = {name: value for name, value in row.model._asdict().items() if value and name != "tier"}

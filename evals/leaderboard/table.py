@@ -6,6 +6,7 @@ from ..report.tables import Entry, Head, Row, Table
 from ..reported import read_reported, reported_column
 from ..scoring.scores import Score
 from .board import Board
+from .identity import identify
 from .rows import FOOTNOTES, STATUSES, BoardRow
 
 # Columns that the page draws in its own way.
@@ -116,10 +117,7 @@ def _row(board: Board, place: int, reported: dict[str, str]) -> Row:
         "family": row.model.family,
         "params_active": active_text(row.model.params_active),
         "seeds": ", ".join(map(str, row.seeds)),
-        # The paper leaves "-Base" out of some names.
-        REPORTED: reported.get(
-            row.model.name, reported.get(row.model.name.removesuffix("-base"), "")
-        ),
+        REPORTED: _reported(row, reported),
     }
     numbers = {
         "rank": _rank(board, place),
@@ -143,8 +141,12 @@ def _row(board: Board, place: int, reported: dict[str, str]) -> Row:
 
 
 def _reported(row: BoardRow, reported: dict[str, str]) -> str:
-    """The printed gap of a registered model; the paper leaves "-Base" out of some names."""
-    name = row.model.name.lower()
+    """The printed gap of a registered model; the paper leaves "-Base" out of some names.
+
+    Its source says which one it is: a submission may call its model anything.
+    """
+    known = identify({"source": row.model.source})
+    name = known.name.lower() if known.tier else ""
     return reported.get(name) or reported.get(name.removesuffix("-base"), "")
 
 

@@ -28,7 +28,7 @@ def judge_run(run: RunRecord, report: ProtocolReport) -> tuple[Status, tuple[str
                     reasons.append(f"{record.score_file} holds scores of other texts")
         except (ValueError, OSError) as error:
             reasons.append(one_line(error))
-        except (KeyError, TypeError) as error:
+        except (AttributeError, KeyError, OverflowError, TypeError) as error:
             reasons.append(f"{record.folder} cannot be read ({type(error).__name__} {error})")
     reasons += [
         f"point {point.number} ({point.name}): {point.reason}"

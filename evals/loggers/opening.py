@@ -1,13 +1,15 @@
 """Loggers by name; optional packages are imported only where one of theirs is asked for."""
 
 import contextlib
+import functools
 import importlib
 import pathlib
 from collections.abc import Callable, Iterator, Sequence
 from types import ModuleType
 from typing import Any, NamedTuple
 
-from ..errors import InputError
+from ..errors import InputError, one_line
+from .guarded import GuardedLogger
 from .jsonl import JsonlLogger
 from .protocol import Logger
 from .tensorboard import TensorBoardLogger
@@ -67,6 +69,10 @@ def open_loggers(names: Sequence[str], workdir: pathlib.Path) -> Iterator[tuple[
     Args:
         names: from `parse_loggers`.
         workdir: exists; its name becomes that of tracked runs.
+
+    Raises:
+        InputError: a logger that cannot begin. One that fails later is left out, with a line on
+            stderr.
     """
     folder = workdir.resolve() / "logs"
     if names:
@@ -74,7 +80,8 @@ def open_loggers(names: Sequence[str], workdir: pathlib.Path) -> Iterator[tuple[
     with contextlib.ExitStack() as stack:
         opened = []
         for name in names:
-            logger = _BACK_ENDS[name].make(_module(name), folder)
+            back_end, module = _BACK_ENDS[name], _module(name)
+            logger = GuardedLogger(name, functools.partial(back_end.make, module, folder))
             stack.callback(logger.finish)
             opened.append(logger)
         yield tuple(opened)
@@ -90,4 +97,9 @@ def _module(name: str) -> ModuleType | None:
         raise InputError(
             f"--loggers={name} needs the package {needed} ({error}); "
             f"run `pip install 'dlmeval[{name}]'`"
+        ) from error
+    except Exception as error:  # a package whose own parts do not fit together
+        raise InputError(
+            f"--loggers={name}: the package {needed} does not load ({type(error).__name__}: "
+            f"{one_line(error)}); mend its installation or leave it out"
         ) from error

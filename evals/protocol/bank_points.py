@@ -13,6 +13,12 @@ FOUR_METRICS = ("gen_ppl", "mauve", "self_bleu", "distinct_3")
 PERPLEXITIES = ("gen_ppl", "gen_ppl_given_prefix")
 # Parts of a signature that say how many rows and which bank, not how a number is measured.
 _DATA_PARTS = ("K", "n", "ref")
+# Where the numbers of any text lie, and what rounding may add.
+_RANGES: dict[str, tuple[float, float]] = {
+    **dict.fromkeys(PERPLEXITIES, (1.0, math.inf)),
+    **dict.fromkeys(FOUR_METRICS[1:], (0.0, 1.0)),
+}
+_SLACK = 1e-6
 # Acceptance rates of arms that differ by more than this make their metrics hard to compare.
 _ACCEPTANCE_GAP = 0.05
 
@@ -175,7 +181,9 @@ def _metric_problems(record: BankRecord) -> Iterator[str]:
         if leaf.get("value") is None:
             yield f"{file}: {name} has no value ({leaf.get('reason', 'no reason given')})"
             continue
-        record.score_fact(f"{name}.value", "number")
+        value, (low, high) = record.score_fact(f"{name}.value", "number"), _RANGES[name]
+        if not low - _SLACK <= value <= high + _SLACK:
+            yield f"{file}: {name} is {value:g}, which no text has; it lies in [{low:g}, {high:g}]"
         n = record.score_fact(f"{name}.n", "count")
         parts = record.score_fact(f"{name}.signature", "text").split("|")
         if parts[0] != name or f"n:{n}" not in parts:
@@ -200,6 +208,11 @@ def _acceptance_problems(record: BankRecord) -> Iterator[str]:
     bounds = record.cell("ascii_min", "number"), record.cell("cjk_max", "number")
     if wrong and bounds == (ASCII_MIN, CJK_MAX):
         yield f"{record.folder}: {wrong} of its verdicts are not those of the language filter"
+    for name in metric_names(record):
+        leaf = record.scores.get(name)
+        n = leaf.get("n") if isinstance(leaf, dict) else None  # what else it is is for point 2
+        if isinstance(n, int) and n > accepted:
+            yield f"{record.score_file}: {name} is of {n} texts and the filter accepts {accepted}"
     stored = record.score_fact("acceptance.value", "number")
     if not math.isclose(stored, accepted / len(rows.accepted), abs_tol=1e-9):
         yield (

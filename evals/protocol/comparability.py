@@ -10,7 +10,7 @@ from typing import Any, NamedTuple
 
 from ...samplers import SamplerConfig
 from ..canonical import canonical_json
-from ..errors import InputError
+from ..errors import InputError, naming
 from .arm_records import DRAW_FIELDS, STRATEGY_FIELDS
 from .records import BankRecord, RunRecord
 
@@ -76,6 +76,9 @@ def comparability_key(run: RunRecord, record: BankRecord) -> dict[str, Any]:
         facts[name] = record.fact(f"model.{name}", "text")
     for name in ("dlmeval", "jax_enable_x64"):
         facts[name] = record.fact(f"environment.{name}", "text")
+    for name, value in facts.items():
+        with naming(f"{record.manifest_file}: {name} is {value!r}"):
+            canonical_json(value)
     return facts
 
 

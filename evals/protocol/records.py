@@ -7,9 +7,9 @@ and of the right type, or an `InputError` names the file and the field.
 import dataclasses
 import functools
 import json
-import math
 import pathlib
 import re
+import sys
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from typing import Any, NamedTuple
 
@@ -18,7 +18,7 @@ from ..banks.bank import MANIFEST, bank_digest
 from ..cell import arm_labels, cell_from_dict
 from ..corpora.text_filter import english_filter
 from ..errors import InputError, naming, one_line
-from ..scoring.scores import Score
+from ..scoring.scores import Score, parse_leaf
 from ..workdir.plan import PLAN
 
 # Bounds of the language filter (CaRE, point 5); they are also the defaults of a cell.
@@ -28,14 +28,16 @@ _HEX = re.compile(r"[0-9a-f]{64}")
 _KINDS: dict[str, tuple[Callable[[Any], bool], str]] = {
     "any": (lambda value: True, "anything"),
     "count": (
-        lambda value: isinstance(value, int) and not isinstance(value, bool) and value >= 0,
+        lambda value: isinstance(value, int) and not isinstance(value, bool) and 0 <= value < 2**63,
         "a whole number of at least 0",
     ),
     "digest": (lambda value: isinstance(value, str) and bool(_HEX.fullmatch(value)), "a sha256"),
     "flag": (lambda value: isinstance(value, bool), "true or false"),
     "number": (
         lambda value: (
-            isinstance(value, (int, float)) and not isinstance(value, bool) and math.isfinite(value)
+            isinstance(value, (int, float))
+            and not isinstance(value, bool)
+            and abs(value) <= sys.float_info.max
         ),
         "a finite number",
     ),
@@ -124,8 +126,8 @@ class BankRecord:
         """A number of the score file."""
         with naming(f"{self.score_file}: {metric}"):
             try:
-                return Score(**self.score_fact(metric, "record"))
-            except TypeError as error:
+                return parse_leaf(self.score_fact(metric, "record"))
+            except (TypeError, OverflowError) as error:
                 raise ValueError(one_line(error)) from error
 
 
@@ -242,7 +244,10 @@ def _told_apart(records: list[BankRecord]) -> tuple[BankRecord, ...]:
 
 def _read(path: pathlib.Path) -> dict[str, Any]:
     with naming(str(path)):
-        return storage.read_json(path)
+        record = storage.read_json(path)
+        # Half a character, as only an escape can spell it, could never be shown or written again.
+        json.dumps(record, ensure_ascii=False).encode("utf-8")
+        return record
 
 
 def _read_rows(folder: pathlib.Path, files: Mapping[str, Any]) -> Rows:

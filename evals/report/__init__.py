@@ -4,6 +4,7 @@ from .data import Arm, Bank, Compute, Provenance, ReportData, Trajectory, missin
 from .figures import Figure, render
 from .findings import (
     heuristics_last,
+    introduced,
     perplexity_finding,
     ranking_finding,
     run_caveats,
@@ -39,6 +40,7 @@ __all__ = [
     "gallery",
     "heat_map",
     "heuristics_last",
+    "introduced",
     "missing",
     "numbers_csv",
     "perplexity_finding",

@@ -16,6 +16,8 @@ ROLE_NAMES = {
     "external": "external",
     "heuristic": "naive",
 }
+# What stands behind ± and error bars of arms (`mean_score`), for captions.
+STDERR = "standard error, over seeds or of the banks themselves, whichever is larger"
 
 
 def missing(reason: str) -> Score:

@@ -12,7 +12,7 @@ from matplotlib.backends.backend_svg import FigureCanvasSVG
 from matplotlib.figure import Figure as Canvas
 
 STYLE = pathlib.Path(__file__).parent / "report.mplstyle"
-WIDE, NARROW = 7.2, 3.7  # inches; the narrow drawing is laid out anew for a phone
+WIDE, NARROW = 7.2, 3.7  # inches; the narrow drawing is laid out anew for a phone or a column
 # Okabe and Ito's palette: its hues stay apart for the common kinds of colour blindness.
 BLUE, VERMILLION, GREEN, PURPLE, ORANGE, SKY = (
     "#0072b2",
@@ -50,13 +50,22 @@ _THEMED = {
 
 @dataclasses.dataclass(frozen=True)
 class Figure:
-    """A drawn figure: `svg` and `png` for files, `wide` and `narrow` SVG elements for the page."""
+    """A drawn figure.
+
+    Attributes:
+        name, caption, alt: of `render`.
+        svg, png: files as wide as a page.
+        column_svg, column_png: files as wide as a column, laid out anew with letters as large.
+        wide, narrow: SVG elements for the page.
+    """
 
     name: str
     caption: str
     alt: str
     svg: str
     png: bytes
+    column_svg: str
+    column_png: bytes
     wide: str
     narrow: str
     kind: str = dataclasses.field(default="figure", init=False)
@@ -72,22 +81,18 @@ def render(name: str, caption: str, alt: str, draw: Callable[[float], Canvas]) -
         draw: width in inches -> matplotlib figure; called inside the house style.
     """
     with matplotlib.style.context(["default", str(STYLE)]):
-        wide = draw(WIDE)
-        svg = _svg(wide, alt)
-        stream = io.BytesIO()
-        FigureCanvasAgg(wide)
-        # Not print_png: drawing the SVG has left the figure at 72 dots an inch.
-        wide.savefig(stream, format="png", metadata={"Software": None})
-        narrow = _svg(draw(NARROW), alt)
-    return Figure(
-        name,
-        caption,
-        alt,
-        svg,
-        stream.getvalue(),
-        _inline(svg, f"{name}-wide", alt),
-        _inline(narrow, f"{name}-narrow", alt),
-    )
+        (svg, png), (column_svg, column_png) = (_files(draw(w), alt) for w in (WIDE, NARROW))
+    wide, narrow = _inline(svg, f"{name}-wide", alt), _inline(column_svg, f"{name}-narrow", alt)
+    return Figure(name, caption, alt, svg, png, column_svg, column_png, wide, narrow)
+
+
+def _files(canvas: Canvas, alt: str) -> tuple[str, bytes]:
+    svg = _svg(canvas, alt)
+    stream = io.BytesIO()
+    FigureCanvasAgg(canvas)
+    # Not print_png: drawing the SVG has left the figure at 72 dots an inch.
+    canvas.savefig(stream, format="png", metadata={"Software": None})
+    return svg, stream.getvalue()
 
 
 def _svg(canvas: Canvas, title: str) -> str:

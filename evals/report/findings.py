@@ -1,5 +1,6 @@
 """What a profile says and does not say, in sentences that hold whichever way it turns out."""
 
+import dataclasses
 import math
 from collections.abc import Sequence
 
@@ -97,6 +98,11 @@ def ranking_finding(
         f"{len(held)} of {len(titles)} distributional columns{kept} place all naive samplers below "
         f"{which}. Exceptions: {pairs}{more}."
     )
+
+
+def introduced(data: ReportData, *caveats: str) -> ReportData:
+    """The data with the lead of a run of a profile, its caveats, and further ones behind those."""
+    return dataclasses.replace(data, lead=run_lead(data), caveats=(*run_caveats(data), *caveats))
 
 
 def run_lead(data: ReportData) -> tuple[str, ...]:

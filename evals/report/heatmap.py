@@ -46,12 +46,7 @@ def heat_map(trajectory: Trajectory, *, name: str = "trajectory") -> Figure:
         draw_classes(axes, trajectory.classes)
         axes.set_xlabel("position")
         axes.set_ylabel("nominal step")
-        canvas.legend(
-            handles=class_patches(),
-            loc="outside lower center",
-            ncols=4 if width > NARROW else 2,
-            handlelength=1.2,
-        )
+        class_legend(canvas, width)
         return canvas
 
     left = int((trajectory.classes[-1] == CELL_CLASSES.index("masked")).sum())
@@ -81,10 +76,15 @@ def draw_classes(axes: Axes, classes: np.ndarray) -> None:
         spine.set_visible(True)
 
 
-def class_patches() -> list[Patch]:
-    """Legend entries of the classes."""
+def class_legend(canvas: Canvas, width: float) -> None:
+    """The classes and their colours, below a figure of a width."""
     styles = CLASS_STYLES.values()
-    return [Patch(facecolor=colour, edgecolor=EDGE, label=title) for colour, title in styles]
+    canvas.legend(
+        handles=[Patch(facecolor=colour, edgecolor=EDGE, label=title) for colour, title in styles],
+        loc="outside lower center",
+        ncols=4 if width > NARROW else 2,
+        handlelength=1.2,
+    )
 
 
 def replay(trajectory: Trajectory) -> Replay:

@@ -9,13 +9,15 @@ from matplotlib.lines import Line2D
 from matplotlib.patches import Patch
 
 from .data import Arm, ReportData
-from .figures import EDGE, INK, NARROW, PAPER, SERIES_COLOURS, SHADE, Figure, render
+from .figures import EDGE, INK, NARROW, SHADE, Figure, render
+from .labels import columns_that_fit
+from .points import null_key
 from .rebenchmark.size_tables import SIZED, sized
 from .rebenchmark.tables import GENERATED, TRAINED
 from .rounding import plain_text
+from .series import look
 
-_MARKERS = ("o", "s", "^", "D", "v", "P")
-_DASHES = ("-", "--", ":", "-.")
+_COLUMNS = 3  # of a legend, at most
 
 
 def size_figure(
@@ -25,7 +27,7 @@ def size_figure(
     title = dict(SIZED)[metric]
 
     def draw(width: float) -> Canvas:
-        canvas, axes = _axes(width, len(data.with_role(*GENERATED)))
+        canvas, axes = _axes(width, data.with_role(*GENERATED))
         bands = [(n, band) for n in sizes if (band := data.null_band.get(sized(metric, n)))]
         handles: list[Line2D | Patch] = []
         if bands:
@@ -34,7 +36,7 @@ def size_figure(
                 xs, [b.low for _, b in bands], [b.high for _, b in bands], color=SHADE, zorder=0
             )
             axes.plot(xs, [b.mean for _, b in bands], color=EDGE, linewidth=0.9, zorder=1)
-            handles.append(Patch(color=SHADE, label="null band: real vs real"))
+            handles.append(null_key())
         for place, arm in enumerate(data.with_role(*GENERATED)):
             scores = [(n, arm.score(sized(metric, n))) for n in sizes]
             found = [(n, s) for n, s in scores if s.value is not None]
@@ -51,8 +53,7 @@ def size_figure(
         axes.minorticks_off()
         axes.set_xlabel("samples on either side, log scale")
         axes.set_ylabel(title)
-        columns = 3 if width > NARROW else 2
-        canvas.legend(handles=handles, loc="outside lower center", ncols=columns)
+        _legend(canvas, handles, width)
         return canvas
 
     spots = "; ".join(
@@ -77,8 +78,8 @@ def rank_figure(
 
     def draw(width: float) -> Canvas:
         arms = data.with_role(*GENERATED)
-        canvas, axes = _axes(width, len(arms))
-        handles = []
+        canvas, axes = _axes(width, arms)
+        handles: list[Line2D | Patch] = []
         for place, arm in enumerate(arms):
             values = [ranks[encoder][arm.label] for encoder in encoders]
             style = _look(place, arm)
@@ -88,8 +89,7 @@ def rank_figure(
         axes.margins(x=0.08)
         axes.invert_yaxis()
         axes.set_ylabel("mean rank over four distances, best on top")
-        columns = 3 if width > NARROW else 2
-        canvas.legend(handles=handles, loc="outside lower center", ncols=columns)
+        _legend(canvas, handles, width)
         return canvas
 
     spots = "; ".join(
@@ -109,16 +109,19 @@ def rank_figure(
 
 
 def _look(place: int, arm: Arm) -> dict:
-    naive = arm.role not in TRAINED
-    return {
-        "color": INK if naive else SERIES_COLOURS[place % len(SERIES_COLOURS)],
-        "marker": _MARKERS[place % len(_MARKERS)],
-        "markeredgecolor": PAPER,
-        "linestyle": ":" if naive else _DASHES[(place // len(SERIES_COLOURS)) % len(_DASHES)],
-    }
+    """That of its place; naive samplers are dark and dotted, which others never are."""
+    naive = {"color": INK, "linestyle": ":"}
+    return look(place) | (naive if arm.role not in TRAINED else {"linestyle": "-"})
 
 
-def _axes(width: float, num_arms: int) -> tuple[Canvas, Axes]:
-    legend = 0.17 * math.ceil(num_arms / (3 if width > NARROW else 2))
+def _axes(width: float, arms: Sequence[Arm]) -> tuple[Canvas, Axes]:
+    columns = columns_that_fit((arm.label for arm in arms), width, _COLUMNS)
+    legend = 0.17 * math.ceil(len(arms) / columns)
     canvas = Canvas(figsize=(width, 3.6 + legend), layout="constrained")
     return canvas, canvas.add_subplot()
+
+
+def _legend(canvas: Canvas, handles: Sequence[Line2D | Patch], width: float) -> None:
+    texts = [str(handle.get_label()) for handle in handles]
+    columns = columns_that_fit(texts, width, _COLUMNS)
+    canvas.legend(handles=handles, loc="outside lower center", ncols=columns)

@@ -66,24 +66,34 @@ def gallery(data: ReportData, per_arm: int = 3) -> Gallery:
 
 def render_page(data: ReportData, findings: Sequence[str], sections: Sequence[Section]) -> str:
     """HTML of the whole report: no network, no external file but the tables it links to."""
-    environment = jinja2.Environment(
-        loader=jinja2.FileSystemLoader(_HERE),
-        autoescape=True,
-        undefined=jinja2.StrictUndefined,
-        trim_blocks=True,
-        lstrip_blocks=True,
-    )
-    environment.globals.update(
-        role_names=ROLE_NAMES, tip=tip, number_parts=number_parts, mark_parts=_MARKS, tidy=_tidy
-    )
-    environment.filters.update(head_tip=head_tip, shell_lines=shell_lines)
+    environment = page_environment()
+    environment.globals.update(role_names=ROLE_NAMES, tidy=_tidy)
     return environment.get_template("page.html").render(
+        title=data.title,
         data=data,
         findings=[text for text in findings if text],
         sections=sections,
         css=Markup(_asset("page.css")),
         script=Markup(_asset("page.js")),
     )
+
+
+def page_environment(*folders: pathlib.Path) -> jinja2.Environment:
+    """Loads templates that extend `frame.html` and draw with `parts.html`.
+
+    Args:
+        *folders: where templates are besides this folder.
+    """
+    environment = jinja2.Environment(
+        loader=jinja2.FileSystemLoader([*folders, _HERE]),
+        autoescape=True,
+        undefined=jinja2.StrictUndefined,
+        trim_blocks=True,
+        lstrip_blocks=True,
+    )
+    environment.globals.update(tip=tip, number_parts=number_parts, mark_parts=_MARKS)
+    environment.filters.update(head_tip=head_tip, shell_lines=shell_lines)
+    return environment
 
 
 def tip(head: Head, entry: Entry) -> str:

@@ -2,22 +2,28 @@
 
 import itertools
 from collections.abc import Sequence
-from typing import Any
 
 from matplotlib.axes import Axes
 from matplotlib.figure import Figure as Canvas
 from matplotlib.lines import Line2D
 from matplotlib.patches import Patch
-from matplotlib.ticker import LogLocator, NullFormatter, StrMethodFormatter
 
-from ..scoring.scores import Score
-from .data import Arm, ReportData
-from .figures import EDGE, INK, NARROW, PAPER, SERIES_COLOURS, SHADE, SOFT, Figure, render
-from .labels import place_labels
+from .data import STDERR, Arm, ReportData
+from .figures import INK, NARROW, PAPER, SOFT, Figure, render
+from .labels import columns_that_fit, place_labels
+from .points import (
+    bars_of,
+    draw_null,
+    draw_point,
+    having,
+    null_key,
+    plain_log_ticks,
+    spot_of,
+    value_of,
+)
 from .rounding import plain_text
+from .series import dash, look
 
-_MARKERS = ("o", "s", "^", "D", "v", "P")
-_DASHES = ("-", "--", ":", "-.")
 _NAIVE = {"marker": "X", "color": INK, "markersize": 8, "markeredgecolor": PAPER}
 
 
@@ -43,46 +49,49 @@ def frontier(
         canvas, axes = _axes(width, 4.4 if width > NARROW else 4.1)
         series = _series(data, colour_by, marker_by, along, (x, y))
         for _, colour, marker, arms in series:
-            _trace(axes, [(a.score(x), a.score(y)) for a in arms], colour)
+            xs, ys = ([value_of(arm, metric) for arm in arms] for metric in (x, y))
+            axes.plot(xs, ys, color=colour, linewidth=1, alpha=0.6)
             for arm in arms:
                 face = colour if not arm.fields.get(along) else PAPER
-                _point(axes, arm, x, y, marker=marker, color=colour, markerfacecolor=face)
+                draw_point(axes, arm, x, y, marker=marker, color=colour, markerfacecolor=face)
         named = []
-        for arm in _having(data.with_role("heuristic"), x, y):
-            _point(axes, arm, x, y, **_NAIVE)
+        for arm in having(data.with_role("heuristic"), x, y):
+            draw_point(axes, arm, x, y, **_NAIVE)
             named.append(arm)
         for role, marker in (("autoregressive", "P"), ("reference", "*")):
-            for arm in _having(data.with_role(role), x, y):
+            for arm in having(data.with_role(role), x, y):
                 size = 12 if marker == "*" else 8
                 style = {"marker": marker, "markersize": size, "markeredgecolor": PAPER}
-                _point(axes, arm, x, y, color=SOFT, **style)
+                draw_point(axes, arm, x, y, color=SOFT, **style)
                 named.append(arm)
         axes.set_yscale("log")
-        axes.yaxis.set_major_locator(LogLocator(base=10, subs=(1.0, 2.0, 5.0)))
-        axes.yaxis.set_major_formatter(StrMethodFormatter("{x:g}"))
-        axes.yaxis.set_minor_formatter(NullFormatter())
+        plain_log_ticks(axes.yaxis)
         axes.margins(x=0.1, y=0.12)
         axes.set_xlabel(f"{x_title}: more varied →")
         axes.set_ylabel(f"{y_title}, log scale")
         cross = Line2D([], [], linestyle="none", **_NAIVE, label="naive sampler")
-        _legend(canvas, series, marker_symbol, ("-",), [cross], 3 if width > NARROW else 2)
-        others = [_spot(arm, x, y) for *_, arms in series for arm in arms]
+        _legend(canvas, series, marker_symbol, [cross], width, dashed=False)
+        others = [spot_of(arm, x, y) for *_, arms in series for arm in arms]
+        lines = [[spot_of(arm, x, y) for arm in arms] for *_, arms in series]
+        lines += [bar for *_, arms in series for arm in arms for bar in bars_of(arm, x, y)]
+        lines += [bar for arm in named for bar in bars_of(arm, x, y)]
         labels = [
-            (arm.label, _spot(arm, x, y), INK if arm.role == "heuristic" else SOFT) for arm in named
+            (arm.label, spot_of(arm, x, y), INK if arm.role == "heuristic" else SOFT)
+            for arm in named
         ]
-        place_labels(canvas, axes, labels, others)
+        place_labels(canvas, axes, labels, others, lines=lines)
         return canvas
 
     spots = "; ".join(
         f"{arm.label}: {plain_text(arm.score(y))} at {plain_text(arm.score(x))}"
-        for arm in _having(data.arms, x, y)
+        for arm in having(data.arms, x, y)
     )
     return render(
         name,
         f"{y_title.capitalize()} against {x_title}. A low perplexity at a low entropy is "
         "repetition, not quality: compare arms at equal entropy. Crosses are naive samplers. "
-        "Filled markers are deterministic unmasking, open ones stochastic; bars are one standard "
-        "error over seeds.",
+        "Filled markers are deterministic unmasking, open ones stochastic; bars are one "
+        f"{STDERR}.",
         f"Scatter plot of {y_title} on a log scale against {x_title}. {spots}.",
         draw,
     )
@@ -112,46 +121,43 @@ def sweep(
             nudge = (place - (len(series) - 1) / 2) * 0.06 * gap
             axes.errorbar(
                 [_setting(a, along) + nudge for a in arms],
-                [_value(a.score(metric)) for a in arms],
+                [value_of(a, metric) for a in arms],
                 yerr=[a.score(metric).stderr or 0.0 for a in arms],
                 color=colour,
                 marker=marker,
                 markeredgecolor=PAPER,
-                linestyle=_DASHES[place % len(_DASHES)],
+                linestyle=dash(place),
             )
         extra: list[Line2D | Patch] = []
-        band = data.null_band.get(metric)
-        if band is not None:
-            axes.axhspan(band.low, band.high, color=SHADE, zorder=0)
-            axes.axhline(band.mean, color=EDGE, linewidth=0.8, zorder=1)
-            extra.append(Patch(color=SHADE, label="null band: real vs real"))
-        naive = _having(data.with_role("heuristic"), metric)
+        if draw_null(axes, data, metric):
+            extra.append(null_key())
+        naive = having(data.with_role("heuristic"), metric)
         if naive:
             sign = -1.0 if naive[0].score(metric).direction == "down" else 1.0
-            best = max(naive, key=lambda arm: sign * _value(arm.score(metric)))
+            best = max(naive, key=lambda arm: sign * value_of(arm, metric))
             line = {"color": INK, "linestyle": (0, (1, 2)), "linewidth": 1.4}
-            axes.axhline(_value(best.score(metric)), **line)
+            axes.axhline(value_of(best, metric), **line)
             extra.append(Line2D([], [], **line, label=f"best naive sampler ({best.label})"))
-        for arm in _having(data.with_role("autoregressive"), metric):
+        for arm in having(data.with_role("autoregressive"), metric):
             line = {"color": SOFT, "linestyle": (0, (6, 3)), "linewidth": 1.2}
-            axes.axhline(_value(arm.score(metric)), **line)
+            axes.axhline(value_of(arm, metric), **line)
             extra.append(Line2D([], [], **line, label=f"AR model ({arm.label})"))
         axes.set_xticks(settings, [f"{value:g}" for value in settings])
         axes.margins(y=0.1)
         axes.set_xlabel(along_title)
         axes.set_ylabel(title)
-        _legend(canvas, series, marker_symbol, _DASHES, extra, 2 if width > NARROW else 1)
+        _legend(canvas, series, marker_symbol, extra, width, dashed=True)
         return canvas
 
     spots = "; ".join(
         f"{arm.label}: {plain_text(arm.score(metric))}"
-        for arm in _having(data.arms, metric)
+        for arm in having(data.arms, metric)
         if arm.role != "reference"
     )
     return render(
         name,
-        f"{title} by strategy and {along_title}. Bars are one standard error over seeds; the grey "
-        "band is what real text scores against real text.",
+        f"{title} by strategy and {along_title}. Bars are one {STDERR}; "
+        "the grey band is what real text scores against real text.",
         f"Line plot of {title} against {along_title}. {spots}.",
         draw,
     )
@@ -164,7 +170,7 @@ def _series(
     data: ReportData, colour_by: str, marker_by: str, along: str, metrics: Sequence[str]
 ) -> list[_Series]:
     """Trained arms grouped by two settings and sorted along a third, with colour and marker."""
-    arms = _having(data.with_role("generated"), *metrics)
+    arms = having(data.with_role("generated"), *metrics)
     arms = [arm for arm in arms if arm.fields.get(along) is not None]
     colours = list(dict.fromkeys(str(arm.fields.get(colour_by)) for arm in arms))
     markers = list(dict.fromkeys(str(arm.fields.get(marker_by)) for arm in arms))
@@ -175,26 +181,12 @@ def _series(
     return [
         (
             key,
-            SERIES_COLOURS[colours.index(key[0]) % len(SERIES_COLOURS)],
-            _MARKERS[markers.index(key[1]) % len(_MARKERS)],
+            look(colours.index(key[0]))["color"],
+            look(markers.index(key[1]))["marker"],
             sorted(group, key=lambda arm: _setting(arm, along)),
         )
         for key, group in groups.items()
     ]
-
-
-def _having(arms: Sequence[Arm], *metrics: str) -> list[Arm]:
-    return [a for a in arms if all(a.score(metric).value is not None for metric in metrics)]
-
-
-def _value(number: Score) -> float:
-    if number.value is None:
-        raise ValueError("a missing number cannot be drawn")
-    return number.value
-
-
-def _spot(arm: Arm, x: str, y: str) -> tuple[float, float]:
-    return _value(arm.score(x)), _value(arm.score(y))
 
 
 def _setting(arm: Arm, along: str) -> float:
@@ -206,26 +198,16 @@ def _axes(width: float, height: float) -> tuple[Canvas, Axes]:
     return canvas, canvas.add_subplot()
 
 
-def _trace(axes: Axes, points: Sequence[tuple[Score, Score]], colour: str) -> None:
-    xs, ys = ([_value(n) for n in numbers] for numbers in zip(*points, strict=True))
-    axes.plot(xs, ys, color=colour, linewidth=1, alpha=0.6)
-
-
-def _point(axes: Axes, arm: Arm, x: str, y: str, **style) -> None:
-    a, b = arm.score(x), arm.score(y)
-    errors = {"xerr": a.stderr or None, "yerr": b.stderr or None}
-    axes.errorbar(_value(a), _value(b), **errors, linestyle="none", elinewidth=1, **style)
-
-
 def _legend(
     canvas: Canvas,
     series: Sequence[_Series],
     symbol: str,
-    dashes: Sequence[Any],
     extra: Sequence[Line2D | Patch],
-    columns: int,
+    width: float,
+    *,
+    dashed: bool,
 ) -> None:
-    """Names of the series, with the dashes they were drawn in, and of `extra`, below the axes."""
+    """Names of the series, dashed as they were drawn, and of `extra`, below the axes."""
     handles: list[Line2D | Patch] = []
     for place, ((name, value), colour, marker, _) in enumerate(series):
         line = Line2D(
@@ -234,14 +216,16 @@ def _legend(
             color=colour,
             marker=marker,
             markeredgecolor=PAPER,
-            linestyle=dashes[place % len(dashes)],
+            linestyle=dash(place) if dashed else "-",
             label=f"{name} · {symbol}={value}",
         )
         handles.append(line)
+    handles += extra
+    texts = [str(handle.get_label()) for handle in handles]
     canvas.legend(
-        handles=[*handles, *extra],
+        handles=handles,
         loc="outside lower center",
-        ncols=columns,
+        ncols=columns_that_fit(texts, width, 3),
         handlelength=2.6,
         columnspacing=1.4,
     )

@@ -30,6 +30,7 @@ from .figures import (
     Figure,
     render,
 )
+from .points import having, value_of
 from .rounding import plain_text, round_number
 
 _COLOURS = (BLUE, ORANGE, GREEN, PURPLE, VERMILLION, SKY)
@@ -72,7 +73,7 @@ def four_sectors(data: ReportData) -> tuple[Sector, ...]:
 
 def complete_arms(arms: Sequence[Arm], sectors: Sequence[Sector] = FOUR_METRICS) -> list[Arm]:
     """The arms that have every metric of a chart."""
-    return [a for a in arms if all(a.score(s.metric).value is not None for s in sectors)]
+    return having(arms, *(sector.metric for sector in sectors))
 
 
 def polar_limits(
@@ -121,7 +122,7 @@ def polar_shares(
     """
     limits = polar_limits(arms, sectors)
     return np.array(
-        [[limits[s.metric].share(_value(arm, s.metric)) for s in sectors] for arm in arms]
+        [[limits[s.metric].share(value_of(arm, s.metric)) for s in sectors] for arm in arms]
     )
 
 
@@ -145,7 +146,7 @@ def polar(
     Raises:
         InputError: as in `polar_limits`.
     """
-    limits = polar_limits(arms, sectors)
+    limits, shares = polar_limits(arms, sectors), polar_shares(arms, sectors)
     named = {arm.label: (titles or {}).get(arm.label, arm.label) for arm in arms}
 
     def draw(width: float) -> Canvas:
@@ -155,8 +156,8 @@ def polar(
             figsize=(width, 0.8 + rows * (0.5 + 0.5 * width / columns)), layout="constrained"
         )
         panels = canvas.subplots(rows, columns, squeeze=False, subplot_kw={"projection": "polar"})
-        for panel, arm in zip(panels.flat, arms):
-            _draw_chart(panel, arm, sectors, limits)
+        for panel, arm, row in zip(panels.flat, arms, shares):
+            _draw_chart(panel, arm, sectors, limits, row)
             panel.set_title(named[arm.label], fontsize=8.5, loc="center")
         for panel in panels.flat[len(arms) :]:
             panel.set_axis_off()
@@ -189,12 +190,15 @@ def polar(
 
 
 def _draw_chart(
-    panel: Axes, arm: Arm, sectors: Sequence[Sector], limits: Mapping[str, Limits]
+    panel: Axes,
+    arm: Arm,
+    sectors: Sequence[Sector],
+    limits: Mapping[str, Limits],
+    shares: Float[np.ndarray, "sectors"],
 ) -> None:
     turn = 2 * math.pi / len(sectors)
     angles = [(i + 0.5) * turn for i in range(len(sectors))]
-    for angle, sector, colour in zip(angles, sectors, _COLOURS):
-        share = limits[sector.metric].share(_value(arm, sector.metric))
+    for angle, sector, share, colour in zip(angles, sectors, shares, _COLOURS):
         panel.bar(angle, share, width=(1 - _GAP) * turn, color=colour, edgecolor=PAPER, zorder=2)
         stderr = arm.score(sector.metric).stderr
         span = abs(limits[sector.metric].best - limits[sector.metric].worst)
@@ -219,10 +223,3 @@ def _limits_text(limits: Limits) -> str:
     spread = abs(limits.best - limits.worst)
     worst, best = (round_number(value, spread / 5).value for value in limits)
     return f"{worst} to {best}"
-
-
-def _value(arm: Arm, metric: str) -> float:
-    value = arm.score(metric).value
-    if value is None:
-        raise InputError(f"{metric} is missing for {arm.label}; leave that arm out")
-    return value

@@ -6,7 +6,7 @@ from collections.abc import Sequence
 
 from ..scoring.scores import Score
 from ..statistics import mean_rank
-from .data import ROLE_NAMES, ROLES, Arm, ReportData, missing
+from .data import ROLE_NAMES, ROLES, STDERR, Arm, ReportData, missing
 from .tables import BEST, TIED, Entry, Head, Row, Table
 
 
@@ -84,7 +84,7 @@ def profile_table(
     ranked = ", ".join(c.title for c in columns if c.ranked)
     return Table(
         name,
-        "Profile of every arm: value ± standard error over seeds.",
+        f"Profile of every arm: value ± {STDERR}.",
         tuple(heads),
         tuple(rows),
         (

@@ -18,6 +18,8 @@ def write_report(
 ) -> pathlib.Path:
     """Writes `folder`/index.html, tables/*.{md,csv,tex} and figures/*.{svg,png}.
 
+    Figures are written twice, as wide as a page and as wide as a column (`*.column.svg`).
+
     The same data give the same bytes. Each file is written beside its place and renamed, the page
     last, so a killed run leaves no page that links to missing files. Files of an earlier report
     with the same names are replaced, since a report is made anew from banks and scores.
@@ -26,7 +28,8 @@ def write_report(
         folder: usually workdir/report; created.
         data: title, lead, caveats, arms, provenance.
         findings: sentences of the first box; empty ones are dropped.
-        sections: parts of the page in order; their tables and figures are also written as files.
+        sections: parts of the page in order, without those that have no blocks; their tables and
+            figures are also written as files.
 
     Returns:
         The path of index.html.
@@ -35,6 +38,7 @@ def write_report(
         ValueError: two tables or two figures share a name.
         OSError: the folder cannot be written.
     """
+    sections = [section for section in sections if section.blocks]
     blocks = [block for section in sections for block in section.blocks]
     tables = tuple(block for block in blocks if isinstance(block, Table))
     figures = tuple(block for block in blocks if isinstance(block, Figure))
@@ -52,6 +56,8 @@ def write_report(
     for figure in figures:
         files[f"figures/{figure.name}.svg"] = figure.svg.encode()
         files[f"figures/{figure.name}.png"] = figure.png
+        files[f"figures/{figure.name}.column.svg"] = figure.column_svg.encode()
+        files[f"figures/{figure.name}.column.png"] = figure.column_png
     files["index.html"] = render_page(data, findings, sections).encode()
     for name, content in files.items():
         path = folder / name

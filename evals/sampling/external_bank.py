@@ -107,7 +107,8 @@ def import_bank(
     samples, num_short = _samples(rows, named, num_tokens, nfe)
     name = generator or file.path.name.split(".")[0]
     manifest = _manifest(file, rows, named, num_tokens, nfe, name)
-    digest = write_bank(output, manifest, samples)
+    with naming(f"--output={output}"):
+        digest = write_bank(output, manifest, samples)
     return Imported(
         file=file.path.name,
         field=rows.field,
@@ -202,8 +203,10 @@ def _check_numbers(tokenizer: str | None, num_tokens: int | None, nfe: int | Non
         raise InputError(f"--num_tokens={num_tokens} must be at least 1")
     if num_tokens is not None and tokenizer is None:
         raise InputError(f"--num_tokens={num_tokens} needs --tokenizer, which says what a token is")
-    if nfe is not None and nfe < 0:
-        raise InputError(f"--nfe={nfe} must be at least 0; leave it out where it is unknown")
+    if nfe is not None and not 0 <= nfe < 2**31:
+        raise InputError(
+            f"--nfe={nfe} must be at least 0 and below 2^31; leave it out where it is unknown"
+        )
 
 
 def _check_output(output: pathlib.Path) -> None:

@@ -3,6 +3,8 @@
 from collections.abc import Callable
 from typing import Any, Protocol
 
+import jax
+import numpy as np
 from jaxtyping import Array, Bool, Int
 
 from ... import samplers
@@ -42,3 +44,14 @@ def sample_from(
         num_ids=network.num_ids,
         eos_id=network.eos_id,
     )
+
+
+def judges_tokens(network: Network) -> bool:
+    """Whether the network says how good the tokens held are, as some strategies need; runs none."""
+
+    def call(params: Any, ids: Array, mask: Array) -> Any:
+        return network.logits_fn(params, ids, mask, slice(0, 1))
+
+    ids = np.zeros((1, 1), np.int32)
+    returned = jax.eval_shape(call, network.params, ids, np.ones_like(ids, bool))
+    return isinstance(returned, tuple) and "quality" in returned[1]

@@ -175,6 +175,18 @@ def gradient_number(
 ) -> tuple[str, Score]:
     """The gradient moment from the sums over either bank; unbiased, so their sizes may differ."""
     n = generated.num_rows
+
+    def moment() -> tuple[Any, Any]:
+        if real.stats is None or generated.stats is None:
+            raise ValueError(
+                f"{min(real.num_rows, n)} texts with a target cannot be cut into"
+                f" {settings.gradient_batches} mini-batches"
+            )
+        return (
+            metrics.gradient_moment(real.stats, generated.stats),
+            metrics.gradient_moment_stderr(real.stats, generated.stats),
+        )
+
     context = Gradients(
         f"{settings.scorer}@{settings.scorer_digest[:8]}",
         settings.max_tokens,
@@ -187,10 +199,7 @@ def gradient_number(
         "gradient_moment",
         "squared gradient",
         "down",
-        lambda: (
-            metrics.gradient_moment(real.stats, generated.stats),
-            metrics.gradient_moment_stderr(real.stats, generated.stats),
-        ),
+        moment,
         signature("gradient_moment", context),
     )
 

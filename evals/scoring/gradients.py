@@ -14,16 +14,16 @@ from .scored import Scored
 class BankGradients(NamedTuple):
     """Sums over the mini-batches of a bank, and the rows that went into them."""
 
-    stats: metrics.GradientStats
+    stats: metrics.GradientStats | None
     num_rows: int
 
 
 def bank_gradients(bank: Scored, scorer: Any, settings: ScoreSettings) -> BankGradients | None:
     """Sums over a bank's mini-batches, on the host; the targets are those of gen-PPL.
 
-    None where the settings ask for none, the scorer has no gradients, or fewer rows than batches
-    have a target. Rows that do not fill the last batch are left out: all batches must be alike.
-    Cost: a forward and a backward pass a batch.
+    None where the settings ask for none or the scorer has no gradients; no statistics where fewer
+    rows than batches have a target. Rows that do not fill the last batch are left out: all batches
+    must be alike. Cost: a forward and a backward pass a batch.
     """
     batches = settings.gradient_batches
     if batches is None or not hasattr(scorer, "gradient_stats"):
@@ -34,7 +34,7 @@ def bank_gradients(bank: Scored, scorer: Any, settings: ScoreSettings) -> BankGr
     usable = np.flatnonzero(mask.any(axis=1))
     size = len(usable) // batches
     if not size:
-        return None
+        return BankGradients(None, len(usable))
     rows = usable[: size * batches]
     stats = scorer.gradient_stats(
         bank.ids[rows],

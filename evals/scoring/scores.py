@@ -7,10 +7,12 @@ from collections.abc import Iterable, Mapping, Sequence
 from typing import Any, NamedTuple
 
 from .. import storage
+from ..canonical import content_digest
 from ..cell import Cell, arm_labels, cell_from_dict
 from ..errors import InputError
 from ..signature import merged
 
+_SEAL = "sha256"
 _LEAF = ("value", "stderr", "n", "unit", "direction", "signature")
 
 
@@ -72,35 +74,70 @@ class Band(NamedTuple):
 
 
 def write_scores(path: pathlib.Path, scores: CellScores) -> None:
-    """Stores the scores of a cell as JSON, one leaf per metric at the top level."""
+    """Stores the scores of a cell as JSON, one leaf per metric at the top level, under a seal."""
     record = {
         "fingerprint": scores.cell.fingerprint,
         "cell": dataclasses.asdict(scores.cell),
         "bank_digest": scores.bank_digest,
         "reference_digest": scores.reference_digest,
     }
-    storage.write_json(path, record | {name: s.leaf() for name, s in scores.metrics.items()})
+    record |= {name: score.leaf() for name, score in scores.metrics.items()}
+    storage.write_json(path, sealed(record))
+
+
+def sealed(record: Mapping[str, Any]) -> dict[str, Any]:
+    """The record of a score file with the digest of all else in it, as `sha256`."""
+    content = {name: value for name, value in record.items() if name != _SEAL}
+    return content | {_SEAL: content_digest(content)}
 
 
 def read_scores(path: pathlib.Path) -> CellScores:
     """Reads the scores of a cell.
 
     Raises:
-        ValueError: missing, not JSON, or not of the cell that the file is named after.
+        InputError: missing, not JSON, edited since it was written, or not of the cell that the
+            file is named after. A file without a seal is taken as it is.
     """
     record = storage.read_json(path)
     try:
+        if _SEAL in record and record != sealed(record):
+            raise InputError(f"{path} was edited: its digest differs; delete it and score again")
+        record.pop(_SEAL, None)
         cell = cell_from_dict(record.pop("cell"))
         fingerprint = record.pop("fingerprint")
         digests = record.pop("bank_digest"), record.pop("reference_digest")
-        metrics = {name: Score(**leaf) for name, leaf in record.items()}
-    except (KeyError, TypeError) as error:
+        metrics = {name: parse_leaf(leaf) for name, leaf in record.items()}
+    except InputError:
+        raise
+    except (KeyError, TypeError, ValueError, AttributeError) as error:
         raise InputError(
             f"{path} is not a score file ({error}); delete it and score again"
         ) from error
     if not cell.fingerprint == fingerprint == path.stem:
         raise InputError(f"{path} holds the scores of another cell; delete it and score again")
     return CellScores(cell, *digests, metrics)
+
+
+def parse_leaf(leaf: Mapping[str, Any]) -> Score:
+    """A score from its JSON form, whose fields may have been edited into anything.
+
+    Raises:
+        ValueError: a field of another kind than `Score` has.
+        TypeError: fields that are unknown or missing.
+    """
+    score = Score(**leaf)
+    numbers = [number for number in (score.value, score.stderr) if number is not None]
+    texts = [score.unit, score.signature, *(() if score.reason is None else (score.reason,))]
+    if (
+        not all(isinstance(number, (int, float)) for number in numbers)
+        or isinstance(score.n, bool)
+        or not isinstance(score.n, int)
+        or score.n < 0
+        or not all(isinstance(text, str) for text in texts)
+        or score.direction not in ("up", "down", None)
+    ):
+        raise ValueError(f"{score} has fields of another kind; delete the file and score again")
+    return score
 
 
 def aggregate(cells: Iterable[CellScores]) -> dict[str, dict[str, Score]]:
@@ -127,14 +164,26 @@ def aggregate(cells: Iterable[CellScores]) -> dict[str, dict[str, Score]]:
     for arm, members in arms.items():
         names = dict.fromkeys(name for scores in members for name in scores.metrics)
         table[arm] = {
-            name: mean_score([s.metrics[name] for s in members if name in s.metrics])
-            for name in names
+            name: mean_score([_at_seed(s, name, members) for s in members]) for name in names
         }
     return table
 
 
+def _at_seed(scores: CellScores, name: str, members: Sequence[CellScores]) -> Score:
+    """A metric of one seed; where only other seeds have it, a score that says so."""
+    if name in scores.metrics:
+        return scores.metrics[name]
+    known = next(other.metrics[name] for other in members if name in other.metrics)
+    reason = f"not measured at seed {scores.cell.seed}"
+    return dataclasses.replace(known, value=None, stderr=None, n=0, reason=reason)
+
+
 def mean_score(scores: Sequence[Score]) -> Score:
-    """The mean over seeds; missing as soon as one seed is missing."""
+    """The mean over seeds; missing as soon as one seed is missing.
+
+    Its standard error is that of the seeds' values, or what the banks' own errors leave of a mean
+    of independent banks where that is larger: few seeds often agree by chance.
+    """
     first = scores[0]
     total = sum(score.n for score in scores)
     text = merged([score.signature for score in scores])

@@ -10,7 +10,7 @@ from jaxtyping import Float
 from scipy import special
 
 from ..errors import InputError
-from .checks import ROUNDING
+from .checks import ROUNDING, check_size, plain_array
 from .factorial import cell_name
 
 RESIDUAL = "residual"
@@ -166,16 +166,17 @@ def checked_design(
     Raises:
         InputError: as `anova` does.
     """
-    names = (names,) if isinstance(names, str) else tuple(names)
+    names = (names,) if isinstance(names, str) else tuple(names or ())
     everything = (*names, *(() if block is None else (block,)))
-    if not names or len({*everything, RESIDUAL}) <= len(everything) or ":" in "".join(everything):
+    texts = [name for name in everything if isinstance(name, str) and ":" not in name]
+    if not names or len(texts) < len(everything) or len({*texts, RESIDUAL}) <= len(everything):
         raise InputError(
             f"names={list(names)}, block={block!r}; accepted: names that differ, hold no ':' and "
             f"are not {RESIDUAL!r}"
         )
     try:
-        array = np.asarray(values, np.float64)
-    except (TypeError, ValueError) as error:
+        array = plain_array(values, "values")
+    except InputError as error:
         raise InputError(
             f"values must be a full grid of numbers ({error}); every cell needs as many replicates "
             "as the others: run the missing ones"
@@ -200,6 +201,7 @@ def checked_design(
             f"values has no finite number at {where} ({array[tuple(bad[0])]}; {len(bad)} in all); "
             "unbalanced data are refused: run the missing cells or leave their level out"
         )
+    check_size(array, "values")
     return array, names
 
 

@@ -11,7 +11,7 @@ from jaxtyping import Float, Int
 from scipy import special
 
 from ..errors import InputError
-from .checks import ROUNDING, finite_values, positive_count, probability
+from .checks import ROUNDING, finite_values, positive_count, probability, random_seed
 
 MOST_ENUMERATED = 5  # 5^5 = 3,125 ordered resamples
 METHODS = ("percentile", "bca")
@@ -121,7 +121,7 @@ def resampled_means(
         means[counts.max(axis=1) == n] = rows[np.argmax(counts[counts.max(axis=1) == n], axis=1)]
         return Resamples(means.reshape(-1, *shape), weights)
     num_resamples = positive_count(num_resamples, "num_resamples")
-    rng, means = np.random.default_rng(seed), np.empty((num_resamples, rows.shape[1]))
+    rng, means = random_seed(seed), np.empty((num_resamples, rows.shape[1]))
     chunk = max(1, 2**21 // n)
     for start in range(0, num_resamples, chunk):
         size = min(chunk, num_resamples - start)
@@ -152,6 +152,8 @@ def _accelerated(values: Float[np.ndarray, "n"], resamples: Resamples, tail: flo
     tied = np.abs(gap) <= ROUNDING * np.abs(values).max()
     weights = resamples.weights / resamples.weights.sum()
     bias = special.ndtri(float(weights @ np.where(tied, 0.5, gap < 0)))
+    # Cubes of small differences are 0 in float64; the acceleration has no unit.
+    centred = centred / np.abs(centred).max()
     acceleration = float((centred**3).sum() / (6 * (centred**2).sum() ** 1.5))
     places = []
     for normal in (special.ndtri(tail), -special.ndtri(tail)):

@@ -9,6 +9,7 @@ from jaxtyping import Float, Int
 
 from ..errors import InputError
 from . import spearman
+from .checks import plain_array
 
 
 class Correlations(NamedTuple):
@@ -58,11 +59,8 @@ def correlation_matrix(
     for column, direction in directions.items():
         if direction not in signs:
             raise InputError(f"directions[{column!r}] is {direction!r}; accepted: 'up', 'down'")
-    values = np.array(
-        [
-            [signs[way] * row.get(column, math.nan) for column, way in directions.items()]
-            for row in table.values()
-        ]
+    values = np.array([signs[way] for way in directions.values()]) * plain_array(
+        [[row.get(column, math.nan) for column in directions] for row in table.values()], "table"
     )
     count = len(directions)
     rho, banks = np.full((count, count), math.nan), np.zeros((count, count), np.int64)

@@ -1,5 +1,6 @@
 """Confidence intervals of partial eta squared, by inverting the noncentral F distribution."""
 
+import sys
 from collections.abc import Sequence
 from typing import NamedTuple
 
@@ -7,9 +8,11 @@ from scipy import optimize, special
 
 from ..errors import InputError
 from .anova import RESIDUAL, AnovaRow
-from .checks import probability
+from .checks import is_number, probability
 
-_LARGEST = 1e12
+# Beyond this, scipy's noncentral F is slow and wrong (1.18), and its own limit is exact to 1e-6.
+_LARGE = 1e8
+_MOST_DF = 1e9
 
 
 class EtaInterval(NamedTuple):
@@ -62,7 +65,9 @@ def partial_eta2_interval(
     Raises:
         InputError: F below 0 or not finite, or degrees of freedom below 1.
     """
-    if not 0 <= f < float("inf") or min(df, df_residual) < 1:
+    counts = df, df_residual, 1 if num_values is None else num_values
+    known = all(is_number(count) and 1 <= count <= _MOST_DF for count in counts)
+    if not known or not is_number(f) or not 0 <= f <= sys.float_info.max:
         raise InputError(f"F={f!r} with df ({df}, {df_residual}); accepted: F >= 0, df >= 1")
     total = df + df_residual + 1 if num_values is None else num_values
     tail = (1 - probability(level, "level")) / 2
@@ -78,9 +83,10 @@ def _noncentrality(f: float, df: int, df_residual: int, share: float) -> float:
 
     if f == 0 or special.fdtr(df, df_residual, f) <= share:
         return 0.0
+    if df * f > _LARGE:
+        # The numerator is then lambda / df and varies no more: F is that over chi2 / df_residual.
+        return df * f * float(special.chdtri(df_residual, share)) / df_residual
     upper = max(1.0, df * f)
     while gap(upper) > 0:
         upper *= 2
-        if upper > _LARGEST:
-            raise InputError(f"F={f!r} with df ({df}, {df_residual}) is too large for an interval")
     return optimize.root_scalar(gap, bracket=(0.0, upper), xtol=1e-10).root

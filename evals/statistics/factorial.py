@@ -8,7 +8,7 @@ import numpy as np
 from jaxtyping import Float
 
 from ..errors import InputError
-from .checks import ROUNDING
+from .checks import ROUNDING, plain_array
 
 _SHOWN = 3
 
@@ -39,14 +39,14 @@ def factorial_table(
             named: nothing is averaged over what is there.
     """
     names = tuple(names)
-    if not cells:
+    if not isinstance(cells, Mapping) or not cells:
         raise InputError("cells is empty; run the grid first")
     for key in cells:
         if not isinstance(key, tuple) or len(key) != len(names) + 1:
             raise InputError(f"cell {key!r} must be a tuple of {[*names, replicate]}")
     levels = tuple(tuple(dict.fromkeys(axis)) for axis in zip(*cells))
     found = [cells.get(key) for key in itertools.product(*levels)]
-    flat = np.array([np.nan if value is None else float(value) for value in found])
+    flat = plain_array([np.nan if value is None else value for value in found], "cells")
     values = flat.reshape([len(axis) for axis in levels])
     holes = np.argwhere(~np.isfinite(values))
     if len(holes):

@@ -3,6 +3,7 @@
 from collections.abc import Sequence
 
 from ..errors import InputError
+from .checks import is_number
 
 
 def holm(p_values: Sequence[float | None]) -> list[float | None]:
@@ -19,11 +20,11 @@ def holm(p_values: Sequence[float | None]) -> list[float | None]:
     Raises:
         InputError: an empty family, or a value outside [0, 1].
     """
-    values = list(p_values)
+    values = [] if p_values is None else list(p_values)
     if not values:
         raise InputError("p_values is empty; a family needs at least one test")
     for i, p in enumerate(values):
-        if p is not None and not 0 <= p <= 1:
+        if p is not None and not (is_number(p) and 0 <= p <= 1):
             raise InputError(f"p_values[{i}] is {p!r}; accepted: a number in [0, 1], or None")
     known = sorted((float(p), i) for i, p in enumerate(values) if p is not None)
     adjusted: list[float | None] = [None] * len(values)

@@ -9,7 +9,7 @@ from jaxtyping import Float
 from scipy import special
 
 from ..errors import InputError
-from .checks import ROUNDING, finite_values, positive_count
+from .checks import ROUNDING, finite_values, positive_count, random_seed
 
 MOST_EXACT = 40  # differences whose 2^n sign patterns are counted, in two halves of 2^20
 
@@ -75,6 +75,11 @@ def paired_values(
     """
     arms = []
     for arm, name in zip((a, b), names):
+        if arm is not None and not isinstance(arm, Mapping):
+            raise InputError(
+                f"{name} is a {type(arm).__name__}; it must be a mapping from what the arms share,"
+                " such as the seed, to the value there"
+            )
         if not arm:
             raise InputError(f"{name} has no values; run that arm or leave the comparison out")
         arms.append(arm)
@@ -90,7 +95,7 @@ def paired_values(
         missing = [key for key in keys if arm[key] is None]
         if missing:
             raise InputError(f"{name} has no value at {_listed(missing)}; score it first")
-    first, second = ([float(arm[key]) for key in keys] for arm in arms)  # type: ignore[arg-type]
+    first, second = ([arm[key] for key in keys] for arm in arms)
     return finite_values(first, names[0], least=1), finite_values(second, names[1], least=1)
 
 
@@ -149,7 +154,7 @@ def sign_flip_test(
         hits = int(above.sum()) + int(below.sum())
         return SignFlipTest(mean, hits / 2**n, 2**n, True)
     num_flips = positive_count(num_flips, "num_flips")
-    rng, hits, chunk = np.random.default_rng(seed), 0, max(1, 2**22 // n)
+    rng, hits, chunk = random_seed(seed), 0, max(1, 2**22 // n)
     for start in range(0, num_flips, chunk):
         signs = rng.integers(0, 2, (min(chunk, num_flips - start), n), np.int8) * 2 - 1
         hits += int(np.count_nonzero(np.abs(signs @ values) >= threshold))

@@ -6,6 +6,7 @@ import numpy as np
 from jaxtyping import ArrayLike, Bool, Float
 
 from ..errors import InputError
+from .checks import plain_array
 
 _SIGNS = {"up": 1.0, "down": -1.0}
 
@@ -72,7 +73,7 @@ def non_dominated(
 
 def _gains(points: Float[ArrayLike, "n d"], directions: Sequence[str]) -> Float[np.ndarray, "n d"]:
     """Values turned so that higher is better."""
-    values = np.asarray(points, np.float64)
+    values = plain_array(points, "points")
     if values.ndim != 2 or values.shape[1] != len(directions) or values.shape[1] == 0:
         raise InputError(
             f"points has shape {list(values.shape)} for {len(directions)} directions; expected"

@@ -7,7 +7,7 @@ import numpy as np
 from jaxtyping import Float
 
 from .anova import checked_design, effect_deviations, effect_sums
-from .checks import ROUNDING, positive_count
+from .checks import ROUNDING, positive_count, random_seed
 
 _BATCH = 2**20  # values permuted at once
 
@@ -50,7 +50,7 @@ def permutation_anova(
     """
     array, names = checked_design(values, names)
     num_permutations = positive_count(num_permutations, "num_permutations")
-    rng, count = np.random.default_rng(seed), len(names)
+    rng, count = random_seed(seed), len(names)
     # Where all is equal up to rounding there is nothing to order.
     floor = array.size * (ROUNDING * np.abs(array).max()) ** 2
     parts = effect_deviations(array, count)

@@ -9,7 +9,6 @@ from jaxtyping import Float
 from ..errors import InputError
 from .bootstrap import MOST_ENUMERATED, resampled_means
 from .checks import ROUNDING, finite_values, probability
-from .ranks import mean_rank
 
 
 class RankInterval(NamedTuple):
@@ -57,13 +56,15 @@ def rank_intervals(
     """
     tail = (1 - probability(level, "level")) / 2
     banks, values = list(table), _stacked(table, directions)
-    centre = {
-        bank: dict(zip(directions, row)) for bank, row in zip(banks, values.mean(axis=0).tolist())
-    }
-    observed = mean_rank(centre, directions)
+    unknown = [way for way in directions.values() if way not in ("up", "down")]
+    if unknown:
+        raise InputError(f"directions holds {unknown[0]!r}; accepted: 'up', 'down'")
     signs = np.array([-1.0 if way == "up" else 1.0 for way in directions.values()])
     means, weights = resampled_means(values * signs, num_resamples=num_resamples, seed=seed)
-    ranks = np.mean([_ranks(means[:, :, c]) for c in range(len(signs))], axis=0)
+    ranks = _mean_ranks(means)
+    # Ties up to rounding here too, or a rank could lie outside its own interval.
+    centre = _mean_ranks((values * signs).mean(axis=0, keepdims=True))[0].tolist()
+    observed = dict(zip(banks, centre))
     exact = len(values) <= MOST_ENUMERATED
     low, high = np.quantile(
         np.repeat(ranks, weights, axis=0),
@@ -108,6 +109,11 @@ def _stacked(
                     "same seeds: run the missing ones"
                 )
     return np.array(rows).T.reshape(-1, len(table), len(directions))
+
+
+def _mean_ranks(values: Float[np.ndarray, "r banks c"]) -> Float[np.ndarray, "r banks"]:
+    """Mean over columns of the ranks of each row."""
+    return np.mean([_ranks(values[:, :, c]) for c in range(values.shape[2])], axis=0)
 
 
 def _ranks(values: Float[np.ndarray, "r banks"]) -> Float[np.ndarray, "r banks"]:

@@ -1,9 +1,13 @@
 """Ranks: the mean rank over columns of a profile, and Spearman's correlation."""
 
 import math
+import sys
 from collections.abc import Mapping, Sequence
 
 import numpy as np
+
+from ..errors import InputError
+from .checks import is_number, plain_array
 
 
 def mean_rank(
@@ -23,14 +27,14 @@ def mean_rank(
         {bank: mean rank}, in the table's order.
 
     Raises:
-        ValueError: empty table or directions, a direction that is neither up nor down, or an
-            infinite value.
+        InputError: empty table or directions, a direction that is neither up nor down, or a
+            value that is infinite or no number.
     """
     if not table or not directions:
-        raise ValueError("table and directions must each name at least one bank and one column")
+        raise InputError("table and directions must each name at least one bank and one column")
     for column, direction in directions.items():
         if direction not in ("up", "down"):
-            raise ValueError(f"directions[{column!r}] is {direction!r}; accepted: 'up', 'down'")
+            raise InputError(f"directions[{column!r}] is {direction!r}; accepted: 'up', 'down'")
     banks = list(table)
     ranks = np.full((len(banks), len(directions)), math.nan)
     for c, (column, direction) in enumerate(directions.items()):
@@ -48,16 +52,16 @@ def spearman(x: Sequence[float], y: Sequence[float]) -> float:
         A number in [-1, 1]; NaN when an input is constant or has fewer than three values.
 
     Raises:
-        ValueError: inputs of different or more than one dimension, or NaN among the values.
+        InputError: inputs of different or more than one dimension, or NaN among the values.
     """
-    x_values, y_values = np.asarray(x, np.float64), np.asarray(y, np.float64)
+    x_values, y_values = plain_array(x, "x"), plain_array(y, "y")
     if x_values.ndim != 1 or x_values.shape != y_values.shape:
-        raise ValueError(
+        raise InputError(
             f"x and y have shapes {x_values.shape} and {y_values.shape}; both must be (n,)"
         )
     if np.isnan(x_values).any() or np.isnan(y_values).any():
-        raise ValueError("x or y holds NaN; drop or fill those pairs first")
-    if x_values.size < 3 or np.ptp(x_values) == 0 or np.ptp(y_values) == 0:
+        raise InputError("x or y holds NaN; drop or fill those pairs first")
+    if x_values.size < 3 or min(len(np.unique(x_values)), len(np.unique(y_values))) < 2:
         return math.nan
     x_ranks, y_ranks = _average_ranks(x_values), _average_ranks(y_values)
     x_ranks, y_ranks = x_ranks - x_ranks.mean(), y_ranks - y_ranks.mean()
@@ -73,7 +77,10 @@ def _average_ranks(values: np.ndarray) -> np.ndarray:
 
 
 def _cell_value(row: Mapping[str, float], bank: str, column: str) -> float:
-    value = float(row.get(column, math.nan))
-    if math.isinf(value):
-        raise ValueError(f"table[{bank!r}][{column!r}] is infinite; ranks need finite values")
-    return value
+    value = row.get(column, math.nan)
+    if not is_number(value) or abs(value) > sys.float_info.max:
+        raise InputError(
+            f"table[{bank!r}][{column!r}] is {value!r}, infinite or no number; ranks need finite"
+            " ones, and NaN for none"
+        )
+    return float(value)

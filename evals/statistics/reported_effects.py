@@ -1,5 +1,6 @@
 """Checks reported effect sizes: partial eta squared and degrees of freedom fix F and p."""
 
+import numbers
 from decimal import Decimal, InvalidOperation
 from typing import NamedTuple
 
@@ -67,12 +68,14 @@ def check_reported(effect: ReportedEffect) -> EffectCheck:
             outside [0, 1], or text that is not a number.
     """
     eta = _printed(effect.partial_eta2, effect.factor, "partial_eta2")
-    if not 0 < eta.value < 1 or min(effect.df, effect.df_residual) < 1:
+    dfs = effect.df, effect.df_residual
+    whole = all(isinstance(df, numbers.Integral) for df in dfs)
+    if not 0 < eta.value < 1 or not whole or not 1 <= min(dfs) <= max(dfs) <= _MOST_DF:
         raise InputError(
             f"{effect.factor}: partial_eta2={eta.text} with df ({effect.df}, "
-            f"{effect.df_residual}); accepted: partial_eta2 in (0, 1), df of at least 1"
+            f"{effect.df_residual}); accepted: partial_eta2 in (0, 1), df of at least 1, whole and"
+            f" up to {_MOST_DF:g}"
         )
-    dfs = effect.df, effect.df_residual
     given = f"{effect.factor}: partial eta2 {eta.text} with df ({dfs[0]}, {dfs[1]})"
     f, p = f_of_eta2(eta.value, *dfs), p_of_eta2(eta.value, *dfs)
     bounds = max(eta.low, 0.0), min(eta.high, 1 - 1e-12)

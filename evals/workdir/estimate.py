@@ -29,7 +29,7 @@ class Estimate(NamedTuple):
     """Cost of a plan.
 
     Attributes:
-        forwards: {arm and seed: upper bound of batched forwards}.
+        forwards: {fingerprint of a cell: upper bound of its batched forwards}.
         total_forwards: their sum, scoring included.
         seconds: rough wall time on this device.
         memory_bytes: rough peak memory of the process.
@@ -66,7 +66,7 @@ def forwards(cell: Cell, batch_size: int | None = None) -> int:
 
 def estimate(plan: Plan, sources: Sources, batch_size: int) -> Estimate:
     """Estimates a plan from its models' sizes and one timed matmul; runs no model."""
-    counts = {f"{c.arm} seed {c.seed}": forwards(c, batch_size) for c in plan.cells}
+    counts = {cell.fingerprint: forwards(cell, batch_size) for cell in plan.cells}
     speed = measured_flops() * _EFFICIENCY
     seconds, memory = _FIXED_SECONDS, 0.0
     scored = [cell for cell in plan.cells if cell.role != "trajectory"]

@@ -134,7 +134,7 @@ def read_plan(workdir: pathlib.Path) -> Plan:
         cells = tuple(cell_from_dict(entry["cell"]) for entry in record["cells"])
         config = {key: _tupled(value) for key, value in record["config"].items()}
         return Plan(record["experiment"], config, cells, scoring, record["version"])
-    except (KeyError, TypeError) as error:
+    except (AttributeError, KeyError, TypeError) as error:
         raise InputError(f"{workdir / PLAN} is not a plan of this version ({error})") from error
 
 
@@ -155,7 +155,12 @@ def check_workdir(workdir: pathlib.Path, plan: Plan | StudyPlan) -> None:
             )
         return
     stored = storage.read_json(workdir / PLAN)
-    differing = plan_differences(stored, plan.record(), execution_fields(plan.experiment))
+    try:
+        differing = plan_differences(stored, plan.record(), execution_fields(plan.experiment))
+    except (TypeError, AttributeError) as error:
+        raise InputError(
+            f"{workdir / PLAN} is no plan ({error}); it was edited, name another folder"
+        ) from error
     if differing:
         raise InputError(
             f"--workdir={workdir} belongs to another plan, which differs in"

@@ -7,11 +7,12 @@ from typing import Any
 import numpy as np
 
 from .. import storage
-from ..banks.bank import is_complete, read_bank
+from ..banks.bank import SampleBank, is_complete, read_bank
 from ..banks.bank_writer import BankWriter
 from ..banks.trajectory import HISTORY, encode_history
 from ..cell import Cell
 from ..environment import device_name, environment
+from ..errors import InputError, naming
 from ..sampling.drawing import drawer, find_match, prompts, sampler_config, vocabulary
 from ..sampling.matching import ComputeMatch
 from ..sources import Sources, numerics
@@ -24,6 +25,22 @@ from .progress import reporting
 def bank_path(workdir: pathlib.Path, cell: Cell) -> pathlib.Path:
     """Folder of a cell's bank."""
     return workdir / "banks" / cell.fingerprint
+
+
+def read_cell_bank(workdir: pathlib.Path, cell: Cell) -> SampleBank:
+    """The bank of a cell, verified: its content by its hashes, and that it is this cell's.
+
+    Raises:
+        InputError: missing, unfinished, edited, or the bank of another cell.
+    """
+    path = bank_path(workdir, cell)
+    bank = read_bank(path)
+    if bank.manifest.get("fingerprint") != cell.fingerprint:
+        raise InputError(
+            f"bank {path} is that of another cell,"
+            f" {str(bank.manifest.get('fingerprint'))[:12]}…; delete the folder and sample again"
+        )
+    return bank
 
 
 def run_sample_stage(
@@ -40,12 +57,12 @@ def run_sample_stage(
         The number of banks that were written or completed.
 
     Raises:
-        InputError: a stored bank was edited.
+        InputError: a stored bank was edited, or an arm that cannot be drawn as planned.
     """
     missing = []
     for cell in plan.cells:
         if is_complete(bank_path(workdir, cell)):
-            read_bank(bank_path(workdir, cell))
+            read_cell_bank(workdir, cell)
         else:
             missing.append(cell)
     if not missing:
@@ -72,14 +89,18 @@ def sample_cell(
     """
     # A history is one file for all rows, so its rows are drawn in one piece.
     size = cell.num_samples if cell.record_history else shard_size
-    match = find_match(cell, sources)
+    arm = f"arm {cell.arm} seed {cell.seed}"
+    with naming(arm):
+        match = find_match(cell, sources)
     writer = BankWriter.open(path, cell_manifest(cell, sources, match), shard_size=size)
     missing = writer.missing()
     if missing:
         batch = min(batch_size, size, cell.num_samples)
-        draw = drawer(cell, sources, batch_size=batch, match=match)
+        with naming(arm):
+            draw = drawer(cell, sources, batch_size=batch, match=match)
         for rows in missing:
-            drawn = draw(rows)
+            with naming(arm):
+                drawn = draw(rows)
             if drawn.history is not None:
                 writer.attach(HISTORY, encode_history(drawn.history))
             writer.write(rows, drawn.samples, launches=drawn.launches)

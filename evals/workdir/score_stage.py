@@ -2,7 +2,8 @@
 
 import pathlib
 
-from ..banks.bank import SampleBank, is_complete, read_bank
+from .. import storage
+from ..banks.bank import MANIFEST, SampleBank, is_complete
 from ..cell import Cell
 from ..environment import device_name
 from ..errors import InputError
@@ -17,7 +18,7 @@ from ..sources import Sources
 from .events import EventLog
 from .plan import Plan
 from .progress import reporting
-from .sample_stage import bank_path
+from .sample_stage import bank_path, read_cell_bank
 
 
 def score_path(workdir: pathlib.Path, cell: Cell) -> pathlib.Path:
@@ -43,7 +44,7 @@ def run_score_stage(
                 f"bank of {cell.arm!r} seed {cell.seed} is not complete in {workdir};"
                 " run --stages=sample first"
             )
-    banks = {cell.fingerprint: read_bank(bank_path(workdir, cell)) for cell in cells}
+    banks = {cell.fingerprint: read_cell_bank(workdir, cell) for cell in cells}
     missing = [cell for cell in cells if not _is_scored(plan, workdir, cell, banks)]
     if not missing:
         return 0
@@ -132,7 +133,7 @@ def load_scores(plan: Plan, workdir: pathlib.Path) -> list[CellScores]:
     """Scores of all scored cells, in the plan's order.
 
     Raises:
-        InputError: a cell has none yet.
+        InputError: a cell has none yet, or ones of other texts than its bank holds.
     """
     found = []
     for cell in scored_cells(plan):
@@ -142,7 +143,17 @@ def load_scores(plan: Plan, workdir: pathlib.Path) -> list[CellScores]:
                 f"scores of {cell.arm!r} seed {cell.seed} are missing in {workdir};"
                 " run --stages=sample,score first"
             )
-        found.append(read_scores(path))
+        scores = read_scores(path)
+        manifest = bank_path(workdir, cell) / MANIFEST
+        if manifest.exists() and storage.read_json(manifest).get("bank_digest") not in (
+            None,
+            scores.bank_digest,
+        ):
+            raise InputError(
+                f"scores of {cell.arm!r} seed {cell.seed} are of other texts than its bank holds"
+                f" now ({path}); run --stages=sample,score first"
+            )
+        found.append(scores)
     return found
 
 

@@ -3,25 +3,22 @@
 Run as a script it writes a whole board's inputs: python tests/evals/board_world.py FOLDER
 """
 
-import importlib.util
 import json
 import pathlib
 import sys
 
 import numpy as np
+import written_run as made
 
 from dlmeval import __version__
+from dlmeval.evals import leaderboard as boards
 from dlmeval.evals.workdir.plan import read_plan
 from dlmeval.evals.workdir.sample_stage import bank_path
 
-SPEC = importlib.util.spec_from_file_location(
-    "written_run", pathlib.Path(__file__).with_name("written_run.py")
-)
-made = importlib.util.module_from_spec(SPEC)
-SPEC.loader.exec_module(made)
-
 LLADA = "hf:GSAI-ML/LLaDA-8B-Base@0f2787f2d87eac5eed8a087d5ecd24277e6255b2"
 MOE = "hf:inclusionAI/LLaDA-MoE-7B-A1B-Base@" + "0" * 40
+RUNS = ("best", "near", "far", "edited", "dream")
+PAIR = [("none", 0.25), ("high_entropy", 0.25)]
 HOSTILE = "<script>alert('x')</script> & \"quotes\" | a_b $5"
 
 
@@ -129,6 +126,29 @@ def write_world(folder):
     edit_text(paths["edited"])
     paths["theirs"].write_text(json.dumps(submission(name=HOSTILE[:80])), encoding="utf-8")
     return paths
+
+
+def settings(paths, runs=RUNS, submissions=("theirs",), **changes):
+    """Of a board of some of the inputs of `write_world`."""
+    return boards.Settings(
+        workdirs=tuple(str(paths[name]) for name in runs),
+        submissions=tuple(str(paths[name]) for name in submissions),
+        **changes,
+    )
+
+
+def row_of(board, name):
+    return board.rows[board.names.index(name)]
+
+
+def row_from(board, path):
+    return next(row for row in board.rows if row.origin == str(path))
+
+
+def more_steps(num_steps, **changes):
+    """Generated cells of a pair of arms at another budget."""
+    cells = made.cells(PAIR, num_steps=num_steps, **changes)
+    return [cell for cell in cells if cell.role == "generated"]
 
 
 if __name__ == "__main__":

@@ -23,30 +23,11 @@ from dlmeval.evals.workdir.joined import JoinedArm
 from dlmeval.evals.workdir.plan import make_plan, read_plan
 from dlmeval.evals.workdir.score_stage import load_scores, score_path
 
-CONFIG = {
-    "denoiser": None,
-    "scorer": "toy:scorer",
-    "reference": "toy:heldout",
-    "training": "toy:train",
-    "autoregressive": False,
-    "external": ("copied=toy:elsewhere",),
-    "gen_length": 16,
-    "num_samples": 8,
-    "seeds": (0,),
-    "num_null_banks": 0,
-    "topk_iid": (8,),
-    "mirror": (),
-    "periodic": (4,),
-    "phrase_bank": (),
-    "num_mauve_seeds": 1,
-    "batch_size": 8,
-}
-
 
 @pytest.fixture(scope="module")
 def finished(toy, tmp_path_factory):
     workdir = tmp_path_factory.mktemp("runs") / "first"
-    run_experiment("attack", CONFIG, workdir, "sample,score", sources=toy.toy_sources())
+    run_experiment("attack", toy.CONTENDERS, workdir, "sample,score", sources=toy.toy_sources())
     return workdir
 
 
@@ -55,7 +36,7 @@ def remade(toy, source, target, *, config=None, change=None):
 
     `change` maps CellScores to CellScores.
     """
-    plan = make_plan("attack", CONFIG | (config or {}), toy.toy_sources())
+    plan = make_plan("attack", toy.CONTENDERS | (config or {}), toy.toy_sources())
     known = {one.cell.arm: one for one in load_scores(read_plan(source), source)}
     (target / "scores").mkdir(parents=True)
     write_json(target / "plan.json", plan.record())

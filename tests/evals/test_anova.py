@@ -243,3 +243,27 @@ def test_bad_arguments_are_refused():
             partial_eta2_interval(f, df, 48)
     with pytest.raises(InputError, match="residual"):
         partial_eta2_intervals([])
+
+
+@pytest.mark.parametrize("f", [1e9, 1e12, 1e30, 1e300])
+def test_the_interval_of_an_enormous_f_is_its_limit(f):
+    """F is then lambda / df over chi2 / df_residual: bounds put that chi2 at its quantiles."""
+    low, high = partial_eta2_interval(f, 6, 46)
+    assert 0.999999 < low <= high <= 1
+    if f == 1e9:
+        for bound, share in ((low, 0.975), (high, 0.025)):
+            noncentrality = 53 * bound / (1 - bound)
+            chi2 = noncentrality / (6 * f) * 46
+            assert stats.chi2.sf(chi2, 46) == pytest.approx(share, abs=1e-4)
+
+
+def test_the_limit_joins_the_exact_interval():
+    below, above = (partial_eta2_interval(f, 1, 48) for f in (0.99e8, 1.01e8))
+    for one, other in zip(below, above, strict=True):
+        assert (1 - one) * 0.99 == pytest.approx((1 - other) * 1.01, rel=1e-4)
+
+
+@pytest.mark.parametrize("names", [None, [None], [["a"]], [1], []])
+def test_names_that_are_no_texts_are_refused(names):
+    with pytest.raises(InputError):
+        anova(np.arange(6.0).reshape(2, 3) ** 2, names)

@@ -2,12 +2,19 @@
 
 import dataclasses
 import itertools
+import math
 
+import numpy as np
 import pytest
 
-from dlmeval.evals import arms
+from dlmeval.evals import arms, contenders
+from dlmeval.evals.cell import arm_labels
+from dlmeval.evals.corpora.corpus import Corpus
 from dlmeval.evals.experiment import option
 from dlmeval.evals.options import GridOptions, Options, check_options
+from dlmeval.evals.sampling.drawing import sample_keys, sampler_config
+from dlmeval.evals.sampling.idle_remasking import why_idle
+from dlmeval.evals.sampling.network import sample_from
 
 TOY = {
     "denoiser": "toy:denoiser",
@@ -58,7 +65,7 @@ def test_the_grid_is_complete(toy):
 
 
 def test_external_texts_take_windows_of_their_own_at_each_seed(toy):
-    cells = list(arms.external_cells(world(toy), {"mine": "toy:elsewhere"}))
+    cells = list(contenders.external_cells(world(toy), {"mine": "toy:elsewhere"}))
     assert [(c.role, c.strategy, c.seed) for c in cells] == [
         ("external", "mine", 3),
         ("external", "mine", 5),
@@ -142,3 +149,124 @@ def test_scoring_follows_the_settings(toy):
     assert settings.training == "toy:train"
     alone = arms.base_scoring(GridOptions(**(TOY | {"training": None})), toy.toy_sources())
     assert (alone.training, alone.training_digest) == (None, "")
+
+
+@pytest.mark.parametrize(
+    ("changes", "message"),
+    [
+        ({"remask_fraction": 0.09}, r"arm random t=0 N=4: remask_fraction=0.09 of a block of 10"),
+        ({"remask_fraction": 0.0}, "be 'none' under another name; raise the fraction to 0.1 or"),
+        ({"block_length": 5, "remask_fraction": 0.19}, "0.2 or more"),
+        ({"strategies": ("rcr_mdpo",), "num_steps": (1,)}, "one step a block, .* at least 2 steps"),
+        ({"strategies": ("p2",), "num_steps": (2,), "block_length": 5}, "at least 4 steps"),
+        ({"strategies": ("remedi",)}, "--denoiser=toy:denoiser gives logits alone"),
+    ],
+)
+def test_an_arm_that_would_remask_nothing_is_refused(toy, changes, message):
+    with pytest.raises(ValueError, match=message):
+        list(arms.grid_cells(world(toy, **{"strategies": ("random",)} | changes)))
+
+
+@pytest.mark.parametrize(
+    "changes",
+    [
+        {"strategies": ("random",), "remask_fraction": 0.1},
+        {"strategies": ("running_confidence",), "remask_fraction": 0.0},  # sets its own counts
+        {"strategies": ("none", "origin", "mdlm"), "remask_fraction": 0.0},
+        {"strategies": ("rcr_mdpo",), "remask_fraction": 0.0, "num_steps": (2,)},
+    ],
+)
+def test_arms_that_remask_or_never_do_are_planned(toy, changes):
+    assert list(arms.grid_cells(world(toy, **changes)))
+
+
+def test_a_refused_fraction_is_the_one_that_changes_nothing(toy):
+    opened = world(toy)
+    denoiser = toy.toy_sources().denoiser("toy:denoiser")
+    keys = sample_keys(0, range(4))
+    texts = {}
+    for fraction in (0.0, 0.09, 0.1, 0.3):
+        cell = arms.denoised_cell(opened, "random", 0.0, 8, seed=3, remask_fraction=0.0)
+        config = dataclasses.replace(sampler_config(cell), remask_fraction=fraction)
+        assert (why_idle(config) is not None) == (fraction < 0.1)
+        empty = np.zeros((4, 0), np.int32)
+        samples = sample_from(denoiser, config, empty, empty.astype(bool), keys)
+        texts[fraction] = samples.nfe.tolist(), samples.tokens.tolist()
+    assert texts[0.09] == texts[0.0]
+    assert texts[0.1][0] != texts[0.0][0]
+
+
+def test_recorded_samples_are_not_more_than_there_is_text_for(toy):
+    with pytest.raises(ValueError, match="9 recorded samples are more than --num_samples=8"):
+        arms.denoised_cell(world(toy), "none", 0.0, 4, seed=3, role="trajectory", num_samples=9)
+
+
+def test_external_texts_are_not_compared_with_themselves(toy):
+    for texts, other in (
+        ({"mine": "toy:heldout"}, "--reference=toy:heldout"),
+        ({"a": "toy:elsewhere", "b": "toy:elsewhere"}, "--external=a=toy:elsewhere"),
+    ):
+        with pytest.raises(ValueError, match=f"holds the texts of {other}"):
+            list(contenders.external_cells(world(toy), texts))
+
+
+def test_short_external_texts_are_left_out_with_a_warning(toy):
+    opened = world(toy, num_samples=8, seeds=(3,))
+    long, short = ("and the lord said unto moses",) * 8, ("speak",) * 3
+    plain = opened.sources.corpus
+    opened.sources.corpus = lambda name: (
+        Corpus(name, long + short, "digest") if name == "mixed" else plain(name)
+    )
+    with pytest.warns(UserWarning, match="3 of 11 texts are shorter than --gen_length=10"):
+        cells = list(contenders.external_cells(opened, {"mine": "mixed"}))
+    assert len(cells) == 1
+
+
+@pytest.mark.parametrize(
+    ("changes", "message"),
+    [
+        ({"ascii_min": math.nan}, "--ascii_min=nan must be finite"),
+        ({"unmask_temps": (0.0, math.inf)}, "--unmask_temps=.* must be finite"),
+        ({"gradient_batches": 1}, "--gradient_batches=1 must be at least 2"),
+        ({"gradient_batches": 9}, "--gradient_batches=9 exceeds --num_samples=8"),
+        ({"whiten": 4}, "--whiten=4 is for features of encoders"),
+    ],
+)
+def test_numbers_that_no_bank_can_use_are_refused(changes, message):
+    with pytest.raises(ValueError, match=message):
+        GridOptions(**(TOY | changes))
+
+
+def test_seeds_whose_draws_would_repeat_are_refused(toy):
+    assert list(arms.grid_cells(world(toy, seeds=(3, 2**31 - 1))))
+    for seed in (2**31, 2**32 + 3):  # the latter would draw what seed 3 draws
+        with pytest.raises(ValueError, match=f"seed is {seed}; accepted: 0 to 2147483647"):
+            list(arms.grid_cells(world(toy, seeds=(3, seed))))
+
+
+def test_temperatures_that_print_alike_keep_arms_of_their_own(toy):
+    cells = list(arms.grid_cells(world(toy, unmask_temps=(0.1, 0.10000000001))))
+    labels = arm_labels(cells)
+    groups = {}
+    for cell in cells:
+        groups.setdefault(labels[cell.fingerprint], set()).add(cell.unmask_temp)
+    assert all(len(temps) == 1 for temps in groups.values())
+    assert len(groups) == 4
+
+
+def contenders_of(toy, **changes):
+    given = {name: TOY[name] for name in TOY} | {"topk_iid": (), "mirror": (), "periodic": (4,)}
+    given |= {"phrase_bank": ()} | changes
+    return contenders.contender_cells(contenders.ContenderOptions(**given), toy.toy_sources())
+
+
+def test_a_comparison_needs_something_beside_real_text(toy):
+    assert contenders_of(toy)
+    with pytest.raises(ValueError, match="nothing to compare with real text"):
+        contenders_of(toy, denoiser=None, autoregressive=False, periodic=())
+
+
+def test_an_external_generator_has_a_name_of_its_own(toy):
+    with pytest.raises(ValueError, match="'random' is one of --strategies too"):
+        contenders_of(toy, external=("random=toy:elsewhere",))
+    assert contenders_of(toy, external=("random=toy:elsewhere",), strategies=("none",))

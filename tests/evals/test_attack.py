@@ -15,23 +15,7 @@ from dlmeval.evals.report.rebenchmark.attack_tables import (
 from dlmeval.evals.report.rebenchmark.figures import attack_figure, coding_figure
 from dlmeval.evals.scoring.scores import Band, Score
 
-CONFIG = {
-    "denoiser": None,
-    "scorer": "toy:scorer",
-    "reference": "toy:heldout",
-    "training": "toy:train",
-    "autoregressive": False,
-    "external": ("copied=toy:elsewhere",),
-    "gen_length": 16,
-    "num_samples": 8,
-    "num_null_banks": 0,
-    "topk_iid": (),
-    "mirror": (),
-    "periodic": (2, 4, 16),
-    "phrase_bank": (3,),
-    "num_mauve_seeds": 1,
-    "batch_size": 8,
-}
+SWEEPS = {"topk_iid": (), "periodic": (2, 4, 16), "phrase_bank": (3,)}
 
 
 def number(value, stderr=0.0, direction="down"):
@@ -121,7 +105,8 @@ def test_figures_show_every_arm_the_box_and_the_null_band(data):
 
 
 def test_a_sweep_of_the_toy_world_follows_the_closed_forms(toy, tmp_path):
-    run_experiment("attack", CONFIG, tmp_path / "run", sources=toy.toy_sources())
+    config = toy.CONTENDERS | SWEEPS
+    run_experiment("attack", config, tmp_path / "run", sources=toy.toy_sources())
     with open(tmp_path / "run/report/tables/attack.csv", newline="") as file:
         rows = {(row["bank"], row["size"]): row for row in csv.DictReader(file)}
     for size, entropy in (("2", 0.693147), ("4", 1.386294), ("16", 2.772589)):

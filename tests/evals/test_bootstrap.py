@@ -157,3 +157,29 @@ def test_further_axes_are_resampled_together(n):
 def test_bad_input_is_refused(values, options, match):
     with pytest.raises(InputError, match=match):
         bootstrap_interval(values, **options)
+
+
+@pytest.mark.parametrize("scale", [1e-140, 1e-120, 1e140])
+def test_bca_has_no_unit(scale):
+    values = np.array([0.0, 0.1, 0.3, 0.4, 1.2, 3.0])
+    plain = bootstrap_interval(values, method="bca", num_resamples=500)
+    scaled = bootstrap_interval(values * scale, method="bca", num_resamples=500)
+    assert np.allclose(np.array(scaled[:2]) / scale, plain[:2], rtol=1e-9)
+
+
+@pytest.mark.parametrize(
+    "options",
+    [
+        {"level": None},
+        {"level": "0.95"},
+        {"num_resamples": math.inf},
+        {"num_resamples": math.nan},
+        {"num_resamples": None},
+        {"seed": None},
+        {"seed": -1},
+        {"seed": 0.5},
+    ],
+)
+def test_options_that_are_no_numbers_are_refused(options):
+    with pytest.raises(InputError, match=next(iter(options))):
+        bootstrap_interval([1.0, 2, 3, 4, 5, 7], **options)

@@ -1,21 +1,14 @@
 """The experiments care, matched and dose: from settings to a page, on toys and made scores."""
 
 import csv
-import importlib.util
-import pathlib
 
 import pytest
+import written_run as made
 
 from dlmeval.evals.experiments import care, dose, matched
 from dlmeval.evals.pipeline import run_experiment
 from dlmeval.evals.workdir.plan import make_plan
 from dlmeval.evals.workdir.seed_scores import read_seeded_arms
-
-SPEC = importlib.util.spec_from_file_location(
-    "written_run", pathlib.Path(__file__).with_name("written_run.py")
-)
-made = importlib.util.module_from_spec(SPEC)
-SPEC.loader.exec_module(made)
 
 WORLD = {
     "denoiser": "toy:denoiser",

@@ -1,12 +1,12 @@
 """Comparing two runs: which fields forbid it, which arms meet, and how differences are taken."""
 
-import importlib.util
+import json
 import math
-import pathlib
 import shutil
 
 import numpy as np
 import pytest
+import written_run as made
 from scipy import stats
 
 from dlmeval.evals.errors import InputError
@@ -17,12 +17,6 @@ from dlmeval.evals.report import to_markdown
 from dlmeval.evals.storage import read_json
 from dlmeval.evals.workdir.plan import read_plan
 from dlmeval.evals.workdir.score_stage import score_path
-
-SPEC = importlib.util.spec_from_file_location(
-    "written_run", pathlib.Path(__file__).with_name("written_run.py")
-)
-made = importlib.util.module_from_spec(SPEC)
-SPEC.loader.exec_module(made)
 
 COMPARED = (*made.METRICS, "nfe_mean", "acceptance")
 WARM = (("none", 0.25), ("high_entropy", 0.25))
@@ -263,3 +257,40 @@ def test_the_table_has_a_row_an_arm_and_metric(base, tmp_path):
     assert shown.count("paired over seeds 1, 2, 3") == 2 * len(COMPARED)
     assert "| none t=0.25 N=8 | mauve |" in shown
     assert f"A is {base}".replace("_", "\\_") in shown
+
+
+@pytest.mark.parametrize(
+    ("leaf", "odd"),
+    [
+        ("n", None),
+        ("n", [1]),
+        ("n", True),
+        ("n", -1),
+        ("signature", 5),
+        ("signature", []),
+        ("unit", 0.25),
+        ("direction", "x"),
+        ("direction", []),
+        ("value", "0.5"),
+        ("value", 10**400),
+        ("stderr", "0.1"),
+    ],
+)
+def test_a_score_edited_into_something_else_is_refused_by_name(base, tmp_path, leaf, odd):
+    run = shutil.copytree(base, tmp_path / "run")
+    cell = next(c for c in read_plan(run).cells if c.role == "generated")
+    path = score_path(run, cell)
+    made.edit(path, lambda record: record["mauve"].update({leaf: odd}))
+    with pytest.raises(InputError, match=r"\.json.*mauve"):
+        compare_runs(run, base)
+
+
+def test_a_setting_that_is_no_number_is_refused_by_file(base, tmp_path):
+    run = shutil.copytree(base, tmp_path / "run")
+    cell = next(c for c in read_plan(run).cells if c.role == "generated")
+    path = made.manifest_path(run, cell)
+    record = json.loads(path.read_text())
+    record["cell"]["cjk_max"] = float("nan")
+    path.write_text(json.dumps(record))
+    with pytest.raises(InputError, match=r"manifest\.json: cjk_max is nan"):
+        compare_runs(run, base)

@@ -16,31 +16,14 @@ from dlmeval.evals.report.rebenchmark.encoder_tables import (
 from dlmeval.evals.scoring.scores import Score
 from dlmeval.evals.workdir.plan import make_plan
 
-CONFIG = {
-    "denoiser": None,
-    "scorer": "toy:scorer",
-    "reference": "toy:heldout",
-    "training": "toy:train",
-    "autoregressive": False,
-    "external": ("copied=toy:elsewhere",),
-    "encoders": ("a/first", "a/second"),
-    "whiten": 4,
-    "gen_length": 16,
-    "num_samples": 12,
-    "num_null_banks": 0,
-    "topk_iid": (8,),
-    "mirror": (),
-    "periodic": (4,),
-    "phrase_bank": (),
-    "num_mauve_seeds": 1,
-    "batch_size": 12,
-}
+ENCODERS = {"encoders": ("a/first", "a/second"), "whiten": 4, "num_samples": 12}
 
 
 def test_a_study_of_two_encoders_and_the_scorer(toy, tmp_path):
     seeds = {"a/first": 2, "a/second": 3}
     sources = toy.toy_sources(load_encoder=lambda source: toy.toy_encoder(seeds[source]))
-    run_experiment("encoders", CONFIG, tmp_path / "run", sources=sources)
+    config = toy.CONTENDERS | ENCODERS
+    run_experiment("encoders", config, tmp_path / "run", sources=sources)
     tables = tmp_path / "run" / "report" / "tables"
     with open(tables / "encoder_ranks.csv", newline="") as file:
         rows = {row["arm"]: row for row in csv.DictReader(file)}
@@ -62,13 +45,14 @@ def test_a_study_of_two_encoders_and_the_scorer(toy, tmp_path):
 
 def test_encoders_that_are_not_there_are_named(toy):
     with pytest.raises(InputError, match="--encoders is empty"):
-        make_plan("encoders", CONFIG | {"encoders": ()}, toy.toy_sources())
+        make_plan("encoders", toy.CONTENDERS | {"encoders": ()}, toy.toy_sources())
 
     def missing(source):
         raise ValueError(f"model {source!r} is no folder")
 
+    sources = toy.toy_sources(load_encoder=missing)
     with pytest.raises(InputError, match="--encoders=a/first: model 'a/first' is no folder"):
-        make_plan("encoders", CONFIG, toy.toy_sources(load_encoder=missing))
+        make_plan("encoders", toy.CONTENDERS | ENCODERS, sources)
 
 
 def made(**values):

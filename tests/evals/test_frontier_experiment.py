@@ -1,7 +1,6 @@
 """The frontier experiment on the toy world, its table of dominated points, and refusals."""
 
 import csv
-import dataclasses
 
 import pytest
 
@@ -19,10 +18,8 @@ from dlmeval.evals.workdir.seed_scores import read_seeded_arms
 
 
 def config(toy, **changes):
-    known = {field.name for field in dataclasses.fields(frontier.Config)}
-    shared = {name: value for name, value in toy.TOY_CONFIG.items() if name in known}
     own = {"num_steps": (4,), "unmask_temps": (0.0, 1.0), "gap_temp": 1.0, "prefix_length": 4}
-    return shared | own | changes
+    return toy.config_of(frontier, **(own | changes))
 
 
 @pytest.fixture(scope="module")
@@ -71,7 +68,7 @@ def test_the_page_shows_the_gap_paired_over_seeds(workdir):
 
 def test_figures_are_drawn_and_keep_their_text(workdir):
     folder = workdir / "report" / "figures"
-    assert {path.stem for path in folder.iterdir()} == {
+    assert {path.name.split(".")[0] for path in folder.iterdir()} == {
         "frontier_overlay",
         "frontier_entropy",
         "polar",

@@ -4,6 +4,7 @@ import jax
 import numpy as np
 import pytest
 
+from dlmeval.evals.scoring.distance_scores import gradient_number
 from dlmeval.evals.scoring.gradients import bank_gradients
 from dlmeval.evals.scoring.score_settings import ScoreSettings
 from dlmeval.evals.scoring.scored import Scored
@@ -39,9 +40,15 @@ def test_equal_batches_of_the_rows_that_have_targets(bank, scorer):
         np.testing.assert_allclose(ours, theirs, rtol=1e-5, atol=1e-7)
 
 
-def test_nothing_where_nothing_can_be_measured(bank, scorer):
+def test_nothing_where_nothing_is_asked_for_and_a_reason_where_texts_are_too_few(bank, scorer):
     unset = ScoreSettings("toy", "0" * 64, 6)
     assert bank_gradients(bank, scorer, unset) is None
     assert bank_gradients(bank, object(), SETTINGS) is None
     few = Scored(*(part[:4] for part in bank))  # three rows with targets, four batches
-    assert bank_gradients(few, scorer, SETTINGS) is None
+    none = bank_gradients(few, scorer, SETTINGS)
+    assert none == (None, 3)
+    name, score = gradient_number(
+        none._replace(num_rows=9), none._replace(num_rows=8), "", SETTINGS
+    )
+    assert (name, score.value) == ("gradient_moment", None)
+    assert score.reason == "8 texts with a target cannot be cut into 4 mini-batches"

@@ -183,7 +183,7 @@ def test_jsonl_keeps_whole_leaves_and_appends(tmp_path):
 def test_tensorboard_gets_scalars_by_label(stub, tmp_path):
     calls = stub("tensorboardX")
     with open_loggers(parse_loggers("tensorboard"), tmp_path) as (logger,):
-        assert isinstance(logger, TensorBoardLogger)
+        assert isinstance(logger.inner, TensorBoardLogger)
         logger.log_config(CONFIG)
         logger.log_scores(4, "cells/a", SCORES)
     assert calls[0] == ("writer", str(tmp_path / "logs" / "tensorboard"))
@@ -204,7 +204,7 @@ def test_trackers_get_one_run_named_after_the_workdir(name, stub, tmp_path):
     workdir = tmp_path / "first try"
     workdir.mkdir()
     with open_loggers(parse_loggers([name]), workdir) as (logger,):
-        assert isinstance(logger, TrackerLogger)
+        assert isinstance(logger.inner, TrackerLogger)
         assert calls == []  # nothing starts before there is a configuration
         logger.log_config(CONFIG)
         logger.log_scores(4, "report/a", SCORES)
@@ -229,6 +229,52 @@ def test_a_failed_run_finishes_its_loggers(stub, tmp_path):
         fail()
     assert calls[-1] == ("finish",)
     assert lines(tmp_path) == [{"event": "finish"}]
+
+
+@pytest.mark.parametrize("name", ["tensorboard", "wandb"])
+def test_a_logger_that_cannot_begin_is_refused_with_its_reason(name, stub, tmp_path, monkeypatch):
+    package = {"tensorboard": "tensorboardX", "wandb": "wandb"}[name]
+    stub(package)
+
+    def fail(**_):
+        raise RuntimeError("api_key is not\nconfigured")
+
+    part = {"tensorboard": "SummaryWriter", "wandb": "init"}[name]
+    monkeypatch.setattr(sys.modules[package], part, fail)
+    refused = pytest.raises(InputError, match=rf"--loggers={name} cannot begin .*is not configured")
+    with refused, open_loggers([name], tmp_path) as (logger,):
+        logger.log_config(CONFIG)
+
+
+def test_a_logger_that_fails_later_is_left_out_and_the_others_go_on(
+    stub, tmp_path, monkeypatch, capsys
+):
+    calls = stub("wandb")
+
+    def lost(numbers, step):
+        calls.append(("lost", step))
+        raise ConnectionError("server is gone")
+
+    with open_loggers(["wandb", "jsonl"], tmp_path) as loggers:
+        for logger in loggers:
+            logger.log_config(CONFIG)
+        monkeypatch.setattr(loggers[0].inner._run, "log", lost)
+        for step in (0, 1):
+            for logger in loggers:
+                logger.log_scores(step, f"cells/{step}", SCORES)
+    assert [call[0] for call in calls] == ["init", "lost", "finish"]  # asked once, then no more
+    assert [r.get("step") for r in lines(tmp_path)] == [None, 0, 1, None]
+    (told,) = capsys.readouterr().err.splitlines()
+    assert told.startswith("--loggers=wandb failed at cells/0 (ConnectionError: server is gone)")
+
+
+def test_a_package_that_does_not_load_is_named(monkeypatch):
+    def broken(name):
+        raise TypeError("descriptors cannot be created directly")
+
+    monkeypatch.setattr("importlib.import_module", broken)
+    with pytest.raises(InputError, match=r"tensorboardX does not load .*descriptors cannot"):
+        parse_loggers("tensorboard")
 
 
 def test_names_are_checked_and_packages_imported_only_when_asked(monkeypatch):

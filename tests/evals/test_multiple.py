@@ -44,3 +44,9 @@ def test_false_claims_stay_below_alpha():
 def test_bad_families_are_refused(values, match):
     with pytest.raises(InputError, match=match):
         holm(values)
+
+
+@pytest.mark.parametrize("values", [None, ["0.01"], [True], [1j], [[0.1]]])
+def test_p_values_that_are_no_numbers_are_refused(values):
+    with pytest.raises(InputError):
+        holm(values)

@@ -149,3 +149,27 @@ def test_bad_differences_are_refused():
         sign_flip_test(())
     with pytest.raises(InputError, match="num_flips"):
         sign_flip_test(np.arange(50.0), num_flips=0)
+
+
+def test_a_masked_value_is_missing_and_not_what_lies_under_the_mask():
+    arm = np.ma.masked_array([0.5, 0.6, 0.7], [False, True, False])
+    with pytest.raises(InputError, match=r"a\[1\] is nan"):
+        paired_test(arm, [0.1, 0.2, 0.3])
+
+
+@pytest.mark.parametrize("odd", [[0.1, 0.2, 10**400], [1e308, -1e308, 1e308], ["a", 1, 2], 5.0])
+def test_numbers_that_overflow_or_are_none_are_refused(odd):
+    for arms in ((odd, [0.1, 0.2, 0.3]), ([0.1, 0.2, 0.3], odd)):
+        with pytest.raises(InputError):
+            paired_test(*arms)
+
+
+def test_arms_without_keys_are_not_paired():
+    with pytest.raises(InputError, match="b is a list; it must be a mapping"):
+        paired_values({1: 0.5}, [0.5])
+
+
+@pytest.mark.parametrize("seed", [None, -1, 1.5, "1"])
+def test_a_seed_must_be_named(seed):
+    with pytest.raises(InputError, match="seed="):
+        sign_flip_test(np.arange(50.0), num_flips=10, seed=seed)

@@ -1,20 +1,22 @@
 """The pipeline on the toy world: what it writes, that it resumes, and what it refuses."""
 
 import dataclasses
+import errno
 import json
+import os
 import shutil
 
 import numpy as np
 import pytest
 
 from dlmeval import samplers
-from dlmeval.evals import Cell, load_history, read_bank, run_experiment
+from dlmeval.evals import Cell, InputError, load_history, read_bank, run_experiment
 from dlmeval.evals.banks.bank_writer import BankWriter
 from dlmeval.evals.experiment import load_experiment, make_config
 from dlmeval.evals.scoring.scores import aggregate, null_band
 from dlmeval.evals.sources import model_digest
 from dlmeval.evals.storage import write_json
-from dlmeval.evals.workdir.estimate import forwards
+from dlmeval.evals.workdir.estimate import estimate, forwards
 from dlmeval.evals.workdir.events import EventLog
 from dlmeval.evals.workdir.plan import make_plan, read_plan
 from dlmeval.evals.workdir.sample_stage import bank_path, cell_manifest, sample_cell
@@ -196,19 +198,8 @@ def test_a_history_is_stored_and_hashed(finished, plan):
 
 
 def test_nothing_left_to_do_runs_no_network(toy, copy, capsys):
-    def unused(*_):
-        raise AssertionError("a finished run needs no forward")
-
-    def load(maker):
-        model = maker()
-        model.logits_fn = model.nll = model.hidden = unused
-        return model
-
-    sources = toy.toy_sources(
-        load_denoiser=lambda _: load(toy.toy_denoiser), load_scorer=lambda _: load(toy.toy_scorer)
-    )
     before = contents(copy)
-    assert run(toy, copy, sources=sources) == {"sample": 0, "score": 0}
+    assert run(toy, copy, sources=toy.silent_sources()) == {"sample": 0, "score": 0}
     assert contents(copy) == before
     assert capsys.readouterr().out.count("nothing left to do") == 2
 
@@ -384,3 +375,63 @@ def test_forwards_are_bounded_by_what_the_kind_can_cost(strategy, most):
     )
     assert forwards(cell) == most
     assert forwards(dataclasses.replace(cell, cfg_scale=1.0), batch_size=2) == 4 * most
+
+
+def test_a_bank_of_another_cell_is_refused_at_every_stage(toy, copy, plan):
+    one, other = (cell for cell in plan.cells if cell.strategy == "mirror")
+    shutil.rmtree(bank_path(copy, one))
+    shutil.copytree(bank_path(copy, other), bank_path(copy, one))
+    for stage in ("sample", "score"):
+        with pytest.raises(InputError, match="is that of another cell"):
+            run_experiment("quickstart", toy.TOY_CONFIG, copy, stage, sources=toy.toy_sources())
+    with pytest.raises(InputError, match="are of other texts than its bank holds now"):
+        load_scores(plan, copy)
+
+
+@pytest.mark.parametrize(
+    "change",
+    [
+        lambda record: record.update(cells=None),
+        lambda record: record.update(config=[1]),
+        lambda record: record["cells"].__setitem__(0, "gone"),
+    ],
+)
+def test_an_edited_plan_is_refused_in_words(toy, copy, change):
+    record = json.loads((copy / "plan.json").read_text())
+    change(record)
+    (copy / "plan.json").write_text(json.dumps(record))
+    with pytest.raises(InputError, match=r"plan\.json is no plan|belongs to another plan"):
+        run_experiment("quickstart", toy.TOY_CONFIG, copy, "sample", sources=toy.toy_sources())
+
+
+@pytest.mark.parametrize("code", [errno.EROFS, errno.EACCES, errno.ENAMETOOLONG])
+def test_a_workdir_that_takes_no_files_is_named(toy, tmp_path, monkeypatch, code):
+    def refuse(path, value):
+        raise OSError(code, os.strerror(code), str(path))
+
+    monkeypatch.setattr("dlmeval.evals.pipeline.storage.write_json", refuse)
+    with pytest.raises(InputError, match=r"plan\.json: .*name another --workdir"):
+        run_experiment("quickstart", toy.TOY_CONFIG, tmp_path / "w", sources=toy.toy_sources())
+
+
+def test_what_a_sampler_refuses_is_told_with_its_arm(toy, copy, plan, monkeypatch):
+    cell = next(cell for cell in plan.cells if cell.role == "generated")
+    shutil.rmtree(bank_path(copy, cell))
+
+    def broken(*_, **__):
+        raise ValueError("logits_fn returned NaN")
+
+    monkeypatch.setattr("dlmeval.evals.sampling.drawing.sample_from", broken)
+    with pytest.raises(InputError, match=rf"arm {cell.arm} seed 0: logits_fn returned NaN"):
+        run_experiment("quickstart", toy.TOY_CONFIG, copy, "sample", sources=toy.toy_sources())
+
+
+def test_an_estimate_counts_arms_that_share_a_label(plan, toy):
+    cell = next(cell for cell in plan.cells if cell.strategy == "high_entropy")
+    twin = dataclasses.replace(cell, remask_fraction=0.5)
+    assert twin.arm == cell.arm
+    references = [c for c in plan.cells if c.role == "reference"]
+    both = dataclasses.replace(plan, cells=(*references, cell, twin))
+    alone = dataclasses.replace(plan, cells=(*references, cell))
+    counts = [estimate(p, toy.toy_sources(), 8).forwards for p in (both, alone)]
+    assert sum(counts[0].values()) == 2 * sum(counts[1].values()) > 0

@@ -115,3 +115,11 @@ def test_one_bank_has_no_rank():
         rank_intervals({"a": TABLE["a"]}, WAYS)
     with pytest.raises(InputError, match="level"):
         rank_intervals(TABLE, WAYS, level=1.0)
+
+
+def test_a_tie_up_to_rounding_is_a_tie_in_the_rank_and_its_interval():
+    found = rank_intervals(
+        {"a": {"mauve": [0.3, 0.6]}, "b": {"mauve": [0.1 + 0.2, 0.6]}}, {"mauve": "up"}
+    )
+    assert [tuple(interval) for interval in found.ranks.values()] == [(1.5, 1.5, 1.5)] * 2
+    assert found.not_separated == (("a", "b"),)

@@ -8,7 +8,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from scipy import stats
 
-from dlmeval.evals import mean_rank, spearman
+from dlmeval.evals import InputError, mean_rank, spearman
 
 TABLE = {
     "a": {"mauve": 0.9, "jcd": 0.1},
@@ -87,3 +87,14 @@ def test_shapes_that_differ_are_refused(x, y):
 def test_nan_is_refused():
     with pytest.raises(ValueError, match="NaN"):
         spearman([1, 2, math.nan], [1, 2, 3])
+
+
+def test_infinite_values_have_a_rank_and_equal_ones_no_correlation():
+    assert spearman([math.inf, 1.0, 2.0], [3.0, 1.0, 2.0]) == 1
+    assert math.isnan(spearman([math.inf] * 3, [1.0, 2.0, 3.0]))
+
+
+@pytest.mark.parametrize("value", [None, "0.5", -math.inf, 10**400, True])
+def test_values_that_are_no_numbers_are_refused_by_place(value):
+    with pytest.raises(InputError, match=r"table\['a'\]\['mauve'\]"):
+        mean_rank({"a": {"mauve": value}, "b": {"mauve": 1.0}}, {"mauve": "up"})

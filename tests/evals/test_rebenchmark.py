@@ -27,23 +27,16 @@ from dlmeval.evals.scoring.scores import Score
 from dlmeval.evals.workdir.plan import make_plan, read_plan
 from dlmeval.evals.workdir.score_stage import load_scores
 
-CONFIG = {
+OWN = {
     "denoiser": "toy:denoiser",
-    "scorer": "toy:scorer",
-    "reference": "toy:heldout",
-    "training": "toy:train",
-    "external": ("copied=toy:elsewhere",),
-    "gen_length": 16,
     "num_samples": 16,
     "seeds": (0, 1),
+    "num_null_banks": 1,
     "strategies": ("none",),
     "unmask_temps": (1.0,),
     "num_steps": (8,),
-    "autoregressive": False,
     "topk_iid": (),
     "mirror": (8,),
-    "periodic": (4,),
-    "phrase_bank": (),
     "num_mauve_seeds": 2,
     "gradient_batches": None,
     "batch_size": 16,
@@ -51,9 +44,14 @@ CONFIG = {
 
 
 @pytest.fixture(scope="module")
-def finished(toy, tmp_path_factory):
+def config(toy):
+    return toy.CONTENDERS | OWN
+
+
+@pytest.fixture(scope="module")
+def finished(toy, config, tmp_path_factory):
     workdir = tmp_path_factory.mktemp("runs") / "rebenchmark"
-    run_experiment("rebenchmark", CONFIG, workdir, sources=toy.toy_sources())
+    run_experiment("rebenchmark", config, workdir, sources=toy.toy_sources())
     return workdir
 
 
@@ -102,29 +100,17 @@ def test_ranks_are_those_of_the_columns(finished):
     assert min(rows, key=lambda arm: float(rows[arm]["mean_rank"])) == "copied"
 
 
-def test_a_second_report_reads_no_model_and_gives_the_same_bytes(toy, finished, tmp_path):
+def test_a_second_report_reads_no_model_and_gives_the_same_bytes(toy, config, finished, tmp_path):
     copy = shutil.copytree(finished, tmp_path / "copy")
     shutil.rmtree(copy / "report")
 
-    def unused(*_):
-        raise AssertionError("a report needs no forward")
-
-    def silent(maker):
-        model = maker()
-        model.logits_fn = model.nll = model.hidden = unused
-        return model
-
-    sources = toy.toy_sources(
-        load_denoiser=lambda _: silent(toy.toy_denoiser),
-        load_scorer=lambda _: silent(toy.toy_scorer),
-    )
-    run_experiment("rebenchmark", CONFIG, copy, "report", sources=sources)
+    run_experiment("rebenchmark", config, copy, "report", sources=toy.silent_sources())
     for name in ("tables/ranks.csv", "tables/heuristics_last.md", "figures/coding.svg"):
         assert (copy / "report" / name).read_bytes() == (finished / "report" / name).read_bytes()
 
 
-def test_banks_drawn_elsewhere_need_no_denoiser(toy):
-    config = CONFIG | {"denoiser": None, "seeds": (0,)}
+def test_banks_drawn_elsewhere_need_no_denoiser(toy, config):
+    config = config | {"denoiser": None, "seeds": (0,)}
     plan = make_plan("rebenchmark", config, toy.toy_sources(load_denoiser=None))
     assert {cell.role for cell in plan.cells} == {"reference", "external", "heuristic"}
     assert {cell.vocabulary for cell in plan.cells} == {"scorer"}
@@ -132,8 +118,8 @@ def test_banks_drawn_elsewhere_need_no_denoiser(toy):
     assert "--features" not in command_line(plan)  # none is its default
 
 
-def test_features_of_an_encoder_take_the_place_of_the_scorers(toy):
-    config = CONFIG | {"encoders": ("a/letters",), "whiten": 4, "features": "letters"}
+def test_features_of_an_encoder_take_the_place_of_the_scorers(toy, config):
+    config = config | {"encoders": ("a/letters",), "whiten": 4, "features": "letters"}
     plan = make_plan("rebenchmark", config, toy.toy_sources())
     assert (plan.scoring.features, plan.scoring.whiten) == ("letters", 4)
     assert len(plan.scoring.encoder_digests) == 1

@@ -19,21 +19,10 @@ from dlmeval.evals.workdir.plan import read_plan
 from dlmeval.evals.workdir.sample_stage import bank_path
 from dlmeval.evals.workdir.score_stage import load_scores
 
-CONFIG = {
-    "denoiser": None,
-    "scorer": "toy:scorer",
-    "reference": "toy:heldout",
-    "training": "toy:train",
-    "autoregressive": False,
-    "external": ("copied=toy:elsewhere",),
-    "gen_length": 16,
+NESTED = {
     "sizes": (10, 20),
     "num_samples": 24,
     "num_null_banks": 1,
-    "topk_iid": (8,),
-    "mirror": (),
-    "periodic": (4,),
-    "phrase_bank": (),
     "num_mauve_seeds": 2,
     "batch_size": 24,
 }
@@ -42,7 +31,7 @@ CONFIG = {
 @pytest.fixture(scope="module")
 def finished(toy, tmp_path_factory):
     workdir = tmp_path_factory.mktemp("runs") / "sizes"
-    run_experiment("sample_size", CONFIG, workdir, sources=toy.toy_sources())
+    run_experiment("sample_size", toy.CONTENDERS | NESTED, workdir, sources=toy.toy_sources())
     return workdir
 
 

@@ -6,7 +6,7 @@ import math
 
 import pytest
 
-from dlmeval.evals import Cell, Score, aggregate, null_band, read_scores
+from dlmeval.evals import Cell, InputError, Score, aggregate, null_band, read_scores
 from dlmeval.evals.scoring.scores import CellScores, values_of, write_scores
 from dlmeval.evals.signature import merged, signature
 
@@ -131,3 +131,34 @@ def test_signatures_of_other_settings_do_not_merge():
     for other in ("b|n:1", "a|n:1|k:2", "a|k:1"):
         with pytest.raises(ValueError, match="different settings"):
             merged(["a|n:1", other])
+
+
+@pytest.mark.parametrize(
+    "change",
+    [
+        lambda record: record["jcd"].update(value=1.0),
+        lambda record: record["jcd"].update(signature="another"),
+        lambda record: record.pop("jcd"),
+        lambda record: record.update(more=record["jcd"]),
+        lambda record: record.update(bank_digest="0" * 64),
+        lambda record: record["jcd"].update(value=float("nan")),
+        lambda record: record.update(sha256=None),
+    ],
+)
+def test_an_edited_score_file_is_refused(tmp_path, change):
+    scores = scores_of(0, 12.5)
+    path = tmp_path / f"{scores.cell.fingerprint}.json"
+    write_scores(path, scores)
+    record = json.loads(path.read_text())
+    change(record)
+    path.write_text(json.dumps(record))
+    with pytest.raises(InputError, match=r"score again"):
+        read_scores(path)
+
+
+def test_a_seed_that_lacks_a_metric_leaves_the_mean_without_value():
+    whole, lacking = scores_of(0, 2.0), scores_of(1, 4.0)
+    lacking.metrics.clear()
+    (row,) = aggregate([whole, lacking]).values()
+    assert row["jcd"].value is None
+    assert row["jcd"].reason == "not measured at seed 1"

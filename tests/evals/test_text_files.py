@@ -307,3 +307,23 @@ def test_real_samples_hold_several_documents(shared):
     pieces = corpora.load_corpus(f"{path}&split=<|endoftext|>").documents
     assert len(pieces) > 150
     assert all("<|endoftext|>" not in piece and piece == piece.strip() for piece in pieces)
+
+
+def test_blank_lines_split_a_file_with_carriage_returns(tmp_path):
+    path = tmp_path / "a.txt"
+    path.write_bytes(b"one\r\nmore\r\n\r\ntwo\r\n\r\nthree")
+    assert read_texts(path, split_at="\n\n") == ("one\nmore", "two", "three")
+
+
+def test_a_marker_that_a_file_does_not_hold_is_refused(tmp_path):
+    path = tmp_path / "a.txt"
+    path.write_text("one<|end|>two")
+    with pytest.raises(ValueError, match=r"has no '<\|eot\|>' to split at"):
+        read_texts(path, split_at="<|eot|>")
+
+
+def test_json_lines_under_another_name_are_told_so(tmp_path):
+    path = tmp_path / "a.json"
+    path.write_text('{"text": "a"}\n{"text": "b"}\n')
+    with pytest.raises(ValueError, match=r"not JSON .*; one object a line is \.jsonl"):
+        read_texts(path)

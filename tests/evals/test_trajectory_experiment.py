@@ -1,7 +1,6 @@
 """The trajectory experiment on the toy world: its plan, its numbers, its report, refusals."""
 
 import csv
-import dataclasses
 
 import pytest
 
@@ -19,8 +18,6 @@ STRATEGIES = ("none", "high_entropy")
 
 
 def config(toy, **changes):
-    known = {field.name for field in dataclasses.fields(trajectory.Config)}
-    shared = {name: value for name, value in toy.TOY_CONFIG.items() if name in known}
     own = {
         "seeds": (0,),
         "strategies": STRATEGIES,
@@ -30,7 +27,7 @@ def config(toy, **changes):
         "trace_steps": 8,
         "num_traces": 8,
     }
-    return shared | own | changes
+    return toy.config_of(trajectory, **(own | changes))
 
 
 @pytest.fixture(scope="module")
@@ -97,7 +94,7 @@ def test_flags_say_what_the_stored_scores_say(workdir, data):
 def test_the_report_holds_every_figure_and_a_replay_a_strategy(workdir):
     folder = workdir / "report" / "figures"
     names = {"replacement", "stability", "nfe_variety", "nfe_distances"}
-    assert {path.stem for path in folder.iterdir()} == names
+    assert {path.name.split(".")[0] for path in folder.iterdir()} == names
     page = (workdir / "report" / "index.html").read_text(encoding="utf-8")
     assert page.count('class="replay"') == len(STRATEGIES)
     assert "Share of positions that a step takes back" in page

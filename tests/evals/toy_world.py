@@ -5,6 +5,7 @@ Run as a script it is a small quickstart run, for tests that kill it:
     python tests/evals/toy_world.py WORKDIR
 """
 
+import dataclasses
 import functools
 import sys
 from types import SimpleNamespace
@@ -43,6 +44,25 @@ TOY_CONFIG = {
     "num_mauve_seeds": 2,
     "batch_size": 8,
     "shard_size": 8,
+}
+
+# Banks of the rebenchmark that no denoiser draws: a corpus of its own and naive samplers.
+CONTENDERS = {
+    "denoiser": None,
+    "scorer": "toy:scorer",
+    "reference": "toy:heldout",
+    "training": "toy:train",
+    "autoregressive": False,
+    "external": ("copied=toy:elsewhere",),
+    "gen_length": 16,
+    "num_samples": 8,
+    "num_null_banks": 0,
+    "topk_iid": (8,),
+    "mirror": (),
+    "periodic": (4,),
+    "phrase_bank": (),
+    "num_mauve_seeds": 1,
+    "batch_size": 8,
 }
 
 
@@ -153,6 +173,28 @@ def toy_sources(**loaders):
         "load_corpus": functools.cache(toy_corpus),
     }
     return Sources(**(known | loaders))
+
+
+def silent_sources():
+    """Loaders of the toy world whose networks must not be run."""
+
+    def unused(*_):
+        raise AssertionError("this needs no forward")
+
+    def silenced(maker):
+        model = maker()
+        model.logits_fn = model.nll = model.hidden = unused
+        return model
+
+    return toy_sources(
+        load_denoiser=lambda _: silenced(toy_denoiser), load_scorer=lambda _: silenced(toy_scorer)
+    )
+
+
+def config_of(experiment, **changes):
+    """Settings of the toy world that an experiment has, some of them changed."""
+    known = {field.name for field in dataclasses.fields(experiment.Config)}
+    return {name: value for name, value in TOY_CONFIG.items() if name in known} | changes
 
 
 SMALL_CONFIG = TOY_CONFIG | {

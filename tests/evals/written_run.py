@@ -13,7 +13,7 @@ import numpy as np
 from dlmeval.evals import Cell, Sample, Score, Sources, write_bank
 from dlmeval.evals.corpora.corpus import Corpus, documents_digest
 from dlmeval.evals.scoring.score_settings import ScoreSettings
-from dlmeval.evals.scoring.scores import CellScores, write_scores
+from dlmeval.evals.scoring.scores import CellScores, sealed, write_scores
 from dlmeval.evals.storage import read_json, write_json
 from dlmeval.evals.workdir.plan import PLAN, Plan, read_plan
 from dlmeval.evals.workdir.sample_stage import bank_path, cell_manifest
@@ -141,10 +141,13 @@ def manifest_path(workdir, cell):
 
 
 def edit(path, change):
-    """Changes a JSON file in place: `change` alters the object that it is given."""
+    """Changes a JSON file in place: `change` alters the object that it is given.
+
+    A seal is renewed, so that what notices the edit is not the seal.
+    """
     record = read_json(path)
     change(record)
-    write_json(path, record)
+    write_json(path, sealed(record) if "sha256" in record else record)
 
 
 def drop_from_plan(workdir, unwanted):

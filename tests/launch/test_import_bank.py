@@ -158,6 +158,7 @@ def test_equal_imports_give_equal_bytes(tmp_path, texts):
         ("#out&empty=drop", {"num_tokens": 4}, "--num_tokens=4 needs --tokenizer"),
         ("#out&empty=drop", {"num_tokens": 0, "tokenizer": "x"}, "--num_tokens=0 must be"),
         ("#out&empty=drop", {"nfe": -1}, "--nfe=-1 must be at least 0"),
+        ("#out&empty=drop", {"nfe": 2**31}, "--nfe=2147483648 must be .* below 2"),
         ("#out&empty=drop", {"tokenizer": "embedded:x"}, "^--tokenizer=embedded:x: model"),
     ],
 )

@@ -57,6 +57,7 @@ def test_a_table_is_not_overwritten_and_bad_input_is_one_line(small):
         (["--strategies=best"], "strategy='best' is not one of none"),
         (["--modes=bon", "--gen_length=4"], "mode='bon' is not one of"),
         (["--targets=1.5"], "1.5"),
+        (["--gen_length=6", "--strategies=high_entropy"], "would put nothing back"),
         (["--num_samples=1"], "--num_samples=1"),
         (["surplus"], "'surplus'"),
     ):

@@ -10,15 +10,16 @@ from scipy import stats
 
 from ...scoring.scores import Score
 from ...statistics import spearman
-from ..data import Arm, ReportData
-from ..figures import EDGE, PAPER, SERIES_COLOURS, SHADE, Figure, render
+from ..data import STDERR, Arm, ReportData
+from ..figures import Figure, render
+from ..points import draw_null, null_key
 from ..rounding import plain_text
+from ..series import look
 from ..tables import Entry, Head, Row, Table
 from .gaps import LEVEL
 from .tables import ARM, field_head, forwards, four_metrics, metric_head, shown_setting
 
 CHURN = "replacement_rate"
-_MARKERS = ("o", "s", "^", "D", "v", "P")
 
 
 class Response(NamedTuple):
@@ -119,19 +120,16 @@ def dose_figure(data: ReportData, churn: Mapping[str, Score], metric: str = "mau
                 [arm.score(metric).value or 0.0 for arm in arms],
                 xerr=[100 * (rate.stderr or 0.0) for rate in rates],
                 yerr=[arm.score(metric).stderr or 0.0 for arm in arms],
-                color=SERIES_COLOURS[place % len(SERIES_COLOURS)],
-                marker=_MARKERS[place % len(_MARKERS)],
-                markeredgecolor=PAPER,
                 elinewidth=1,
                 label=strategy,
+                **look(place),
             )
-        band = data.null_band.get(metric)
-        if band is not None:
-            axes.axhspan(band.low, band.high, color=SHADE, zorder=0, label="real vs real")
-            axes.axhline(band.mean, color=EDGE, linewidth=0.8, zorder=1)
+        handles, _ = axes.get_legend_handles_labels()
+        if draw_null(axes, data, metric):
+            handles.append(null_key())
         axes.set_xlabel("churn (% of positions put back or changed a step)")
         axes.set_ylabel(title)
-        canvas.legend(loc="outside lower center", ncols=3)
+        canvas.legend(handles=handles, loc="outside lower center", ncols=3)
         return canvas
 
     spots = "; ".join(
@@ -142,7 +140,7 @@ def dose_figure(data: ReportData, churn: Mapping[str, Score], metric: str = "mau
     return render(
         f"dose_{metric}",
         f"{title} against measured churn; points of a line are remasking fractions. Bars are one "
-        "standard error, over seeds and over recorded samples; the grey band is what real text "
+        f"{STDERR}, and for churn over recorded samples; the grey band is what real text "
         "scores against real text.",
         f"Line plot of {title} against churn. {spots}.",
         draw,

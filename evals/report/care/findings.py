@@ -37,11 +37,12 @@ def gap_finding(gaps: Sequence[Gap]) -> str:
     test, interval = chosen.test, chosen.interval
     assert test is not None
     assert interval is not None
+    assert test.t is not None
     assert test.p is not None
     verdict = "separated from 0" if chosen.separated else "not separated from 0"
     text = (
         f"{chosen.first} minus {chosen.second} in {title}: {_signed(test.mean)} ± "
-        f"{test.stderr:.3f} (paired over {test.df + 1} seeds, t({test.df}) = {test.t:.2f}, "
+        f"{test.stderr:.3f} (paired over {test.df + 1} seeds, t({test.df}) = {_signed(test.t, 2)}, "
         f"p = {_p(test.p)}, bootstrap interval {_signed(interval.low)} to "
         f"{_signed(interval.high)}"
     )
@@ -139,13 +140,19 @@ def _effect(effects: FactorEffects, name: str) -> str:
     verdict = "separated" if held else "not separated"
     return (
         f"{name.replace(':', ' by ')} (partial η² = {row.partial_eta2:.2f}, F({row.df}, "
-        f"{effects.rows[-1].df}) = {row.f:.3g}, p = {_p(row.p)}, permuted p = {_p(permuted.p)}; "
+        f"{effects.rows[-1].df}) = {_f(row.f)}, p = {_p(row.p)}, permuted p = {_p(permuted.p)}; "
         f"{verdict} from noise between seeds)"
     )
 
 
-def _signed(value: float) -> str:
-    return f"{value:.3f}".replace("-", "−")
+def _signed(value: float, decimals: int = 3) -> str:
+    return f"{value:.{decimals}f}".replace("-", "−")
+
+
+def _f(value: float | None) -> str:
+    if value is None:
+        return "–"
+    return f"{value:.3g}" if value < 1000 else f"{value:.0f}"
 
 
 def _p(value: float | None) -> str:

@@ -10,16 +10,23 @@ from matplotlib.axes import Axes
 from matplotlib.figure import Figure as Canvas
 from matplotlib.lines import Line2D
 from matplotlib.patches import Patch
-from matplotlib.ticker import LogLocator, NullFormatter, StrMethodFormatter
 
 from ...scoring.scores import Score
-from ...statistics.pareto import non_dominated
-from ..data import Arm, ReportData
-from ..figures import EDGE, INK, NARROW, PAPER, SHADE, SOFT, Figure, render
-from ..labels import place_labels
+from ..data import STDERR, Arm, ReportData
+from ..figures import EDGE, INK, NARROW, PAPER, SOFT, Figure, render
+from ..labels import columns_that_fit, place_labels
+from ..points import (
+    bars_of,
+    draw_null,
+    having,
+    null_key,
+    plain_log_ticks,
+    spot_of,
+    value_of,
+)
 from ..rounding import plain_text
 from ..series import colour, marker
-from .frontier_table import DIRECTIONS
+from .frontier_table import non_dominated_arms
 from .gaps import Gap
 from .tables import perplexity_metric
 
@@ -27,7 +34,8 @@ _AR_LINE = {"color": INK, "linestyle": (0, (1, 2)), "linewidth": 1.2}
 _KEY = (
     "Filled markers are deterministic unmasking (t = 0), open ones stochastic; small numbers are "
     "temperatures, at the ends of a curve and at ringed arms. Ringed arms are dominated by no "
-    "other, and the stair is what they reach together. Bars are one standard error over seeds."
+    "other, and the stair is what they reach together. Bars are one "
+    f"{STDERR}."
 )
 
 
@@ -114,16 +122,16 @@ def _draw_frontier(
     canvas: Canvas, axes: Axes, data: ReportData, series: Mapping[str, list[Arm]], y: str
 ) -> None:
     x = perplexity_metric(data)
-    arms = _having([arm for found in series.values() for arm in found], x, y)
-    edge = _edge(arms, x, y)
+    arms = having([arm for found in series.values() for arm in found], x, y)
+    edge = non_dominated_arms(arms, x, y)
     if edge:
-        stair = sorted(_spot(arm, x, y) for arm in edge)
+        stair = sorted(spot_of(arm, x, y) for arm in edge)
         axes.plot(*zip(*stair), color=EDGE, drawstyle="steps-post", linewidth=1.0, zorder=1)
         axes.plot(*zip(*stair), "o", color=EDGE, markerfacecolor="none", markersize=12, zorder=1)
-    labels, others = [], []
+    labels, others, lines = [], [], []
     for place, found in enumerate(series.values()):
-        kept = _having(found, x, y)
-        spots = [_spot(arm, x, y) for arm in kept]
+        kept = having(found, x, y)
+        spots = [spot_of(arm, x, y) for arm in kept]
         axes.plot(
             *(zip(*spots) if spots else ((), ())), color=colour(place), linewidth=1, alpha=0.6
         )
@@ -133,23 +141,22 @@ def _draw_frontier(
                 labels.append((f"{temp_of(arm):g}", spot, colour(place)))
             else:
                 others.append(spot)
-            others += _bar_points(arm.score(x), arm.score(y))
-    for arm in _having(data.with_role("autoregressive"), x, y):
+            lines += bars_of(arm, x, y)
+        lines.append(spots)
+    for arm in having(data.with_role("autoregressive"), x, y):
         style = {"marker": "P", "color": INK, "markersize": 8, "markeredgecolor": PAPER}
         _mark(axes, arm.score(x), arm.score(y), style)
-        others += _bar_points(arm.score(x), arm.score(y))
-        labels.insert(0, ("AR model", _spot(arm, x, y), INK))
+        lines += bars_of(arm, x, y)
+        labels.insert(0, ("AR model", spot_of(arm, x, y), INK))
     for arm in data.with_role("reference"):
         spot = _draw_real(axes, data, arm, x, y)
         labels[:0] = [("real text", spot, SOFT)] if spot else []
     axes.set_xscale("log")
-    axes.xaxis.set_major_locator(LogLocator(base=10, subs=(1.0, 2.0, 5.0)))
-    axes.xaxis.set_major_formatter(StrMethodFormatter("{x:g}"))
-    axes.xaxis.set_minor_formatter(NullFormatter())
+    plain_log_ticks(axes.xaxis)
     axes.margins(x=0.1, y=0.16)
     title = "perplexity" if x == "gen_ppl" else "PPL given the prefix"
     axes.set_xlabel(f"{title}, log scale")
-    place_labels(canvas, axes, labels, others)
+    place_labels(canvas, axes, labels, others, lines=lines)
 
 
 def _draw_real(
@@ -158,7 +165,7 @@ def _draw_real(
     """Real text as a star, for a distance at the mean of its null band."""
     perplexity, value, band = real.score(x).value, real.score(y).value, data.null_band.get(y)
     if value is None and band is not None:
-        axes.axhspan(band.low, band.high, color=SHADE, zorder=0)
+        draw_null(axes, data, y)
         value = band.mean
     if perplexity is None or value is None:
         return None
@@ -174,17 +181,15 @@ def _draw_strategies(
     temp: float,
 ) -> None:
     """MAUVE of every strategy at one temperature, its gap to no remasking below its name."""
-    band = data.null_band.get("mauve")
-    if band is not None:
-        axes.axvspan(band.low, band.high, color=SHADE, zorder=0)
-    for arm in _having(data.with_role("autoregressive"), "mauve"):
-        axes.axvline(_value(arm, "mauve"), **_AR_LINE)
+    draw_null(axes, data, "mauve", upright=True)
+    for arm in having(data.with_role("autoregressive"), "mauve"):
+        axes.axvline(value_of(arm, "mauve"), **_AR_LINE)
     below = {one.cell_of.cell.strategy: _gap_text(one) for one in gaps if one.test is not None}
     names = []
     for place, (label, arms) in enumerate(series.items()):
         names.append(f"{label}\n{below[label]}" if label in below else label)
         row = Score(place, None, 1, "", None, "row")
-        for arm in _having(arms, "mauve"):
+        for arm in having(arms, "mauve"):
             if temp_of(arm) == temp:
                 _point(axes, arm.score("mauve"), row, place, filled=temp == 0)
     axes.set_yticks(range(len(names)), names)
@@ -202,14 +207,10 @@ def _legend(canvas: Canvas, series: Mapping[str, list[Arm]], width: float, *, ba
     ring = {"marker": "o", "markerfacecolor": "none", "markersize": 9, "linewidth": 1}
     handles.append(Line2D([], [], color=EDGE, label="not dominated", **ring))
     if band:
-        handles.append(Patch(color=SHADE, label="null band: real vs real"))
-    canvas.legend(
-        handles=handles, loc="outside lower center", ncols=min(len(handles), _across(width))
-    )
-
-
-def _across(width: float) -> int:
-    return 5 if width > NARROW else 2
+        handles.append(null_key())
+    texts = [str(handle.get_label()) for handle in handles]
+    columns = columns_that_fit(texts, width, len(handles))
+    canvas.legend(handles=handles, loc="outside lower center", ncols=columns)
 
 
 def _point(axes: Axes, x: Score, y: Score, place: int, *, filled: bool) -> None:
@@ -234,23 +235,6 @@ def _mark(axes: Axes, x: Score, y: Score, style: Mapping) -> None:
     axes.plot(spot[:1], spot[1:], linestyle="none", zorder=3, **style)
 
 
-def _bar_points(x: Score, y: Score) -> list[tuple[float, float]]:
-    """Points along the error bars, which labels should leave free."""
-    if x.value is None or y.value is None:
-        return []
-    shares = (-1.0, -0.5, 0.5, 1.0)
-    across = [(x.value + share * x.stderr, y.value) for share in shares if x.stderr]
-    along = [(x.value, y.value + share * y.stderr) for share in shares if y.stderr]
-    return [spot for spot in (*across, *along) if spot[0] > 0]
-
-
-def _edge(arms: Sequence[Arm], x: str, y: str) -> list[Arm]:
-    if not arms:
-        return []
-    kept = non_dominated(np.array([_spot(arm, x, y) for arm in arms]), DIRECTIONS)
-    return [arm for arm, on_edge in zip(arms, kept) if on_edge]
-
-
 def _gap_text(one: Gap) -> str:
     if one.test is None:
         return ""
@@ -258,25 +242,10 @@ def _gap_text(one: Gap) -> str:
     return f"gap {plain_text(number)}"
 
 
-def _having(arms: Sequence[Arm], *metrics: str) -> list[Arm]:
-    return [a for a in arms if all(a.score(metric).value is not None for metric in metrics)]
-
-
-def _spot(arm: Arm, x: str, y: str) -> tuple[float, float]:
-    return _value(arm, x), _value(arm, y)
-
-
-def _value(arm: Arm, metric: str) -> float:
-    value = arm.score(metric).value
-    if value is None:
-        raise ValueError(f"{metric} of {arm.label} is missing and cannot be drawn")
-    return value
-
-
 def _spots(data: ReportData, series: Mapping[str, list[Arm]], y: str) -> str:
     x = perplexity_metric(data)
     return "; ".join(
         f"{arm.label}: {plain_text(arm.score(y))} at perplexity {plain_text(arm.score(x))}"
         for arms in series.values()
-        for arm in _having(arms, x, y)
+        for arm in having(arms, x, y)
     )

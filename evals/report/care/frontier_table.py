@@ -4,8 +4,9 @@ from collections.abc import Sequence
 
 import numpy as np
 
-from ...statistics.pareto import clear_dominators, dominators
-from ..data import Arm, ReportData
+from ...statistics.pareto import clear_dominators, dominators, non_dominated
+from ..data import STDERR, Arm, ReportData
+from ..points import having, spot_of
 from ..tables import Entry, Head, Row, Table
 from .tables import four_metrics, metric_head, perplexity_metric
 
@@ -21,7 +22,7 @@ def dominance(arms: Sequence[Arm], x: str, y: str) -> dict[str, str]:
     Returns:
         {arm label: label, "label, clearly" or "none"}; arms that lack a metric are left out.
     """
-    kept = [a for a in arms if all(a.score(m).value is not None for m in (x, y))]
+    kept = having(arms, x, y)
     if not kept:
         return {}
     points = np.array([[a.score(m).value for m in (x, y)] for a in kept], np.float64)
@@ -68,8 +69,7 @@ def frontier_table(data: ReportData, *, about: str = "") -> Table:
         rows.append(Row(tuple(entries), arm.role, fixed=arm.role != "generated"))
     return Table(
         "frontier",
-        "Points of the frontiers, and which arm dominates each: value ± standard error over "
-        f"seeds. {about}".strip(),
+        f"Points of the frontiers, and which arm dominates each: value ± {STDERR}. {about}".strip(),
         tuple(heads),
         tuple(rows),
         (
@@ -80,6 +80,14 @@ def frontier_table(data: ReportData, *, about: str = "") -> Table:
             "real text.",
         ),
     )
+
+
+def non_dominated_arms(arms: Sequence[Arm], x: str, y: str) -> list[Arm]:
+    """The arms that no other dominates, of which less `x` and more `y` is better."""
+    if not arms:
+        return []
+    kept = non_dominated(np.array([spot_of(arm, x, y) for arm in arms]), DIRECTIONS)
+    return [arm for arm, on_edge in zip(arms, kept, strict=True) if on_edge]
 
 
 def frontier_finding(data: ReportData) -> str:

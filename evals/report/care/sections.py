@@ -9,7 +9,7 @@ from ...protocol import ProtocolReport
 from ...protocol.tables import protocol_table
 from ...workdir.seed_scores import SeededArm
 from ..data import ReportData
-from ..findings import run_caveats
+from ..figures import Figure
 from ..page import Record, Section, gallery
 from ..profile import profile_table
 from ..reported_table import reported_table
@@ -19,12 +19,26 @@ from .figures import cost_figure, interaction_figure, strategies_figure
 from .findings import effects_finding, gap_finding, protocol_finding, ranking_claim
 from .gap_tables import gaps_table
 from .gaps import interaction_gaps
-from .tables import TITLES, metrics_table, nfe_table, perplexity_metric, pivot_table, seeds_table
+from .pareto_figure import pareto_figure
+from .polar_charts import temperature_charts
+from .tables import (
+    TITLES,
+    four_metrics,
+    metrics_table,
+    nfe_table,
+    perplexity_metric,
+    pivot_table,
+    seeds_table,
+)
 
 LINKS = ("tables/numbers.csv", "badge.svg")
 SEEDS_CAVEAT = (
     "Few seeds bound what any test can say: with three, a bootstrap interval is the range of the "
     "differences and a sign-flip test cannot go below p = 0.25."
+)
+BUDGET_CAVEAT = (
+    "Arms of equal nominal budget differ in counted forwards; a gap between them is not one at "
+    "matched compute."
 )
 
 
@@ -66,6 +80,7 @@ def care_page(
     )
     gap_tables = [gaps_table(found, f"gaps_{metric}") for metric, found in gaps.items() if found]
     steps = ("strategy", "num_steps")
+    beside = [metric for metric in four_metrics(data) if metric != "mauve"]
     by_temperature = [
         pivot_table(
             shown,
@@ -97,17 +112,26 @@ def care_page(
             "was thrown away.",
         ),
     )
-    sections = [
+    sections = (
         Section("Protocol", (protocol_table(protocol),)),
         Section(
             "Strategy by temperature",
             (
-                interaction_figure(shown),
+                *_along_temperature(shown, ("mauve",)),
                 *((strategies_figure(shown, gaps["mauve"]),) if gap_tables else ()),
                 *gap_tables,
             ),
         ),
-        Section("Four metrics", (metrics_table(data), *by_temperature)),
+        Section(
+            "Four metrics",
+            (
+                metrics_table(data),
+                pareto_figure(shown),
+                *_along_temperature(shown, beside),
+                *_charts(shown),
+                *by_temperature,
+            ),
+        ),
         Section("Compute", (nfe_table(data), cost_figure(shown))),
         Section("Effects", tuple(effects_table(f, TITLES[f.metric][0]) for f in effects)),
         Section("Strategies at temperature 0", _deterministic(data)),
@@ -116,18 +140,8 @@ def care_page(
         Section("Seeds", tuple(seeds_table(arms, metric, data) for metric in gaps)),
         Section("What the paper reports", (_reported(),)),
         *closing(data),
-    ]
-    return findings, tuple(section for section in sections if section.blocks)
-
-
-def care_caveats(data: ReportData) -> tuple[str, ...]:
-    """What a run of a profile leaves open, and what few seeds and equal budgets do."""
-    return (
-        *run_caveats(data),
-        SEEDS_CAVEAT,
-        "Arms of equal nominal budget differ in counted forwards; a gap between them is not one at "
-        "matched compute.",
     )
+    return findings, sections
 
 
 def closing(data: ReportData) -> tuple[Section, Section]:
@@ -151,22 +165,40 @@ def _effects(
     return found, refused
 
 
-def _deterministic(data: ReportData) -> tuple[Table, ...]:
+def _along_temperature(data: ReportData, metrics: Sequence[str]) -> tuple[Figure, ...]:
+    """Metrics against temperature; no figures of a single one."""
+    config: Mapping[str, Any] = data.provenance.config
+    if len(config["unmask_temps"]) < 2:
+        return ()
+    return tuple(interaction_figure(data, metric) for metric in metrics)
+
+
+def _deterministic(data: ReportData) -> tuple[Table | Figure, ...]:
     """All strategies at temperature 0, where there are more than the grid's."""
     arms = [arm for arm in data.with_role("generated") if arm.fields["unmask_temp"] == 0]
     config: Mapping[str, Any] = data.provenance.config
     if {arm.fields["strategy"] for arm in arms} <= set(config["strategies"]):
         return ()
     steps = config["more_steps"]
+    arms = [arm for arm in arms if arm.fields["num_steps"] == steps]
+    beside = tuple(arm for arm in data.arms if arm.role != "generated")
     return (
+        cost_figure(dataclasses.replace(data, arms=(*beside, *arms)), name="strategies_at_0"),
         metrics_table(
             data,
-            arms=[arm for arm in arms if arm.fields["num_steps"] == steps],
+            arms=arms,
             name="strategies",
             caption=f"All strategies at temperature 0 and N={steps}; one temperature, so no "
             "ranking.",
         ),
     )
+
+
+def _charts(data: ReportData) -> tuple[Figure, ...]:
+    """Four metrics at the largest budget, of the coldest arms and of those nearest t = 0.25."""
+    config: Mapping[str, Any] = data.provenance.config
+    warm = min(config["unmask_temps"], key=lambda temp: (not temp, abs(temp - 0.25)))
+    return temperature_charts(data, warm, num_steps=max(config["num_steps"]))
 
 
 def _reported() -> Table:

@@ -5,7 +5,7 @@ from collections.abc import Mapping, Sequence
 
 from ...scoring.scores import Band, Score, mean_score
 from ...workdir.seed_scores import SeededArm
-from ..data import Arm, ReportData, missing
+from ..data import STDERR, Arm, ReportData, missing
 from ..tables import Entry, Head, Row, Table
 
 # The metrics that are reported together or not at all; PPL is given the prefix where there is one.
@@ -174,7 +174,7 @@ def nfe_table(data: ReportData) -> Table:
 
 
 def seeds_table(arms: Sequence[SeededArm], metric: str, data: ReportData) -> Table:
-    """Every seed's value of a metric, and the mean over seeds with its standard error."""
+    """Every seed's value of a metric, and the mean over seeds with its error (`mean_score`)."""
     drawn = [arm for arm in arms if arm.cell.role in ("generated", "autoregressive")]
     seeds = list(dict.fromkeys(seed for arm in drawn for seed in arm.seeds))
     averages = {arm.label: arm for arm in data.arms}
@@ -199,8 +199,8 @@ def seeds_table(arms: Sequence[SeededArm], metric: str, data: ReportData) -> Tab
     heads.append(Head("mean", "mean", about.about, about.unit, about.direction))
     return Table(
         f"seeds_{metric}",
-        f"{about.title} seed by seed: value ± the bank's own standard error, then the mean over "
-        "seeds.",
+        f"{about.title} seed by seed: value ± the bank's own standard error, then the mean "
+        f"± {STDERR}.",
         tuple(heads),
         tuple(rows),
     )

@@ -7,7 +7,6 @@ import numpy as np
 from matplotlib.axes import Axes
 from matplotlib.figure import Figure as Canvas
 from matplotlib.lines import Line2D
-from matplotlib.patches import Patch
 from matplotlib.ticker import (
     LogLocator,
     MaxNLocator,
@@ -18,15 +17,18 @@ from matplotlib.ticker import (
 
 from ....samplers import CELL_CLASSES
 from ...scoring.churn import StepRates
-from ..data import Arm, ReportData, Trajectory
-from ..figures import EDGE, NARROW, PAPER, SHADE, Figure, render
-from ..heatmap import class_patches, draw_classes
+from ..data import STDERR, Arm, ReportData, Trajectory
+from ..figures import EDGE, NARROW, Figure, render
+from ..heatmap import class_legend, draw_classes
+from ..labels import columns_that_fit
+from ..points import draw_null, null_key
 from ..profile import PROFILE, Column
 from ..rounding import plain_text
-from ..series import colour, dash, marker
+from ..series import colour, dash, look
 
 # Columns of the first NFE figure: what the collapse flags read, and what they are set against.
 VARIETY = ("gen_ppl", "self_bleu", "h_uni", "h_pos", "distinct_3", "mauve")
+_MEASURES = ("nats/token", "bits/byte", "tokens")  # other columns are shares or distances
 _ARROWS = {"up": " ↑", "down": " ↓", None: ""}
 
 
@@ -58,7 +60,7 @@ def replacement_curves(
         axes.set_xlabel("nominal step")
         axes.set_ylabel("positions replaced in the step")
         canvas.legend(
-            loc="outside lower center", ncols=4 if width > NARROW else 2, handlelength=2.6
+            loc="outside lower center", ncols=columns_that_fit(curves, width, 4), handlelength=2.6
         )
         return canvas
 
@@ -103,12 +105,7 @@ def stability(
         for panel in panels.flat[len(trajectories) :]:
             panel.set_axis_off()
         _name_axes(panels, len(trajectories), "position", "nominal step")
-        canvas.legend(
-            handles=class_patches(),
-            loc="outside lower center",
-            ncols=4 if width > NARROW else 2,
-            handlelength=1.2,
-        )
+        class_legend(canvas, width)
         return canvas
 
     stable = {title: _stable(t) for title, t in trajectories.items()}
@@ -144,13 +141,17 @@ def nfe_figure(data: ReportData, metrics: Sequence[str], *, name: str) -> Figure
         for panel in panels.flat[len(columns) :]:
             panel.set_axis_off()
         _name_axes(panels, len(columns), "forwards (NFE)")
-        lines = [Line2D([], [], **_style(place), label=label) for place, label in enumerate(series)]
+        lines = [
+            Line2D([], [], **look(place, size=5.5), label=label)
+            for place, label in enumerate(series)
+        ]
         real = Line2D([], [], color=EDGE, linestyle="--", linewidth=1.2, label="real text")
-        band = Patch(color=SHADE, label="null band: real vs real")
+        handles = [*lines, real, null_key()]
+        texts = [str(handle.get_label()) for handle in handles]
         canvas.legend(
-            handles=[*lines, real, band],
+            handles=handles,
             loc="outside lower center",
-            ncols=4 if width > NARROW else 2,
+            ncols=columns_that_fit(texts, width, 4),
             handlelength=2.6,
         )
         return canvas
@@ -164,8 +165,8 @@ def nfe_figure(data: ReportData, metrics: Sequence[str], *, name: str) -> Figure
         name,
         "Metrics along compute: each point is a budget, at the forwards a sample really took (log "
         "scale). Bars are "
-        "one standard error over seeds, the dashed line is real text, the grey band what real "
-        "text scores against real text.",
+        f"one {STDERR}; the dashed line is real text, the grey band what real "
+        f"text scores against real text.{_units(data, columns)}",
         f"{len(columns)} line plots against the number of forwards. {spots}.",
         draw,
     )
@@ -191,9 +192,7 @@ def nfe_of(arm: Arm) -> float:
 def _draw_metric(
     panel: Axes, data: ReportData, column: Column, series: Mapping[str, Sequence[Arm]]
 ) -> None:
-    band = data.null_band.get(column.metric)
-    if band is not None:
-        panel.axhspan(band.low, band.high, color=SHADE, zorder=0)
+    draw_null(panel, data, column.metric)
     for real in data.with_role("reference"):
         value = real.score(column.metric).value
         if value is not None:
@@ -203,7 +202,7 @@ def _draw_metric(
         kept = [(x, n.value, n.stderr or 0.0) for x, n in points if n.value is not None]
         if kept:
             x, y, errors = zip(*kept)
-            panel.errorbar(x, y, yerr=errors, **_style(place), elinewidth=1)
+            panel.errorbar(x, y, yerr=errors, **look(place, size=5.5), elinewidth=1)
     panel.set_title(column.title + _ARROWS[_direction(data, column)], fontsize=9)
     panel.set_xscale("log", base=2)
     panel.xaxis.set_major_locator(LogLocator(base=2, numticks=7))
@@ -228,18 +227,20 @@ def _direction(data: ReportData, column: Column) -> str | None:
     return next((d for d in found if d), None) if column.marked else None
 
 
+def _units(data: ReportData, columns: Sequence[Column]) -> str:
+    """A sentence on the columns that are measured in something."""
+    titles: dict[str, list[str]] = {}
+    for column in columns:
+        found = (arm.score(column.metric).unit for arm in data.with_role("generated"))
+        unit = next((unit for unit in found if unit in _MEASURES), None)
+        if unit:
+            titles.setdefault(unit, []).append(column.title)
+    parts = [f"{', '.join(names)} in {unit}" for unit, names in titles.items()]
+    return f" Units: {'; '.join(parts)}." if parts else ""
+
+
 def _drawn(data: ReportData, metric: str) -> bool:
     return any(arm.score(metric).value is not None for arm in data.with_role("generated"))
-
-
-def _style(place: int) -> dict:
-    return {
-        "color": colour(place),
-        "marker": marker(place),
-        "markeredgecolor": PAPER,
-        "markersize": 5.5,
-        "linestyle": dash(place),
-    }
 
 
 def _ends(arms: Sequence[Arm], metric: str) -> str:

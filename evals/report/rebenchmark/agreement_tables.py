@@ -1,7 +1,7 @@
 """Which columns of a profile agree, over generators of one or several workdirs."""
 
 import math
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 
 from ...errors import InputError
 from ...statistics.correlations import Correlations, correlation_matrix
@@ -44,7 +44,7 @@ def column_directions(arms: Sequence[JoinedArm], columns: Sequence[str]) -> dict
 
 
 def agreement(
-    arms: Sequence[JoinedArm], directions: dict[str, str], *, naive: bool
+    arms: Sequence[JoinedArm], directions: Mapping[str, str], *, naive: bool
 ) -> Correlations | None:
     """Correlations over generators, with or without naive samplers; None where there are none."""
     table = {

@@ -15,7 +15,7 @@ from ..figures import BLUE, PAPER, SHADE, SOFT, VERMILLION, Figure, render
 _COLOURS = LinearSegmentedColormap.from_list("agreement", [VERMILLION, "#ffffff", BLUE])
 # Inches: of a square that holds a number, and beside the squares for names.
 _SQUARE, _MARGIN = 0.26, 0.95
-_STRONG = 0.6  # beyond this the number stands in white
+_STRONG = 0.85  # beyond this white is easier to read on the square than ink
 
 
 def correlation_figure(matrices: Mapping[str, Correlations], *, name: str, caption: str) -> Figure:

@@ -2,7 +2,7 @@
 
 import itertools
 import math
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 
 from ...scoring.scores import Score, values_of
 from ...statistics import mean_rank
@@ -131,7 +131,7 @@ def across_encoders(data: ReportData, encoders: Sequence[str]) -> dict[str, Corr
 
 
 def correlations_table(
-    groups: dict[str, Correlations], *, name: str, caption: str, group_title: str
+    groups: Mapping[str, Correlations], *, name: str, caption: str, group_title: str
 ) -> Table:
     """Every correlation on a line: its group, its two columns, its banks."""
     rows = []

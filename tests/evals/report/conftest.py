@@ -198,3 +198,18 @@ def driver(tmp_path_factory):
     running = webdriver.Chrome(options=options, service=Service(chromedriver))
     yield running
     running.quit()
+
+
+@pytest.fixture
+def emulate(driver):
+    """Gives the browser a size, and the scheme that its reader prefers."""
+
+    def look_like(size, scheme):
+        width, height = size
+        metrics = {"width": width, "height": height, "deviceScaleFactor": 1}
+        mobile = {"mobile": width < 600}
+        driver.execute_cdp_cmd("Emulation.setDeviceMetricsOverride", metrics | mobile)
+        media = {"features": [{"name": "prefers-color-scheme", "value": scheme}]}
+        driver.execute_cdp_cmd("Emulation.setEmulatedMedia", media)
+
+    return look_like

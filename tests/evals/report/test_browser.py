@@ -9,16 +9,11 @@ PHONE, DESK = (390, 844), (1280, 900)
 
 
 @pytest.fixture
-def load(driver, report_folder):
+def load(driver, emulate, report_folder):
     """Opens the page from disk at a size and colour scheme."""
 
     def open_page(size, scheme="light"):
-        width, height = size
-        metrics = {"width": width, "height": height, "deviceScaleFactor": 1}
-        mobile = {"mobile": width < 600}
-        driver.execute_cdp_cmd("Emulation.setDeviceMetricsOverride", metrics | mobile)
-        media = {"features": [{"name": "prefers-color-scheme", "value": scheme}]}
-        driver.execute_cdp_cmd("Emulation.setEmulatedMedia", media)
+        emulate(size, scheme)
         driver.get((report_folder / "index.html").as_uri())
         return driver
 

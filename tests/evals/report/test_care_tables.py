@@ -26,6 +26,7 @@ from dlmeval.evals.report.care.matched_tables import (
     matched_table,
     saturation_finding,
 )
+from dlmeval.evals.report.care.pareto_figure import non_dominated_arms, pareto_figure
 from dlmeval.evals.report.care.tables import (
     metrics_table,
     nfe_table,
@@ -431,3 +432,45 @@ def test_figures_draw_every_arm():
             if figure.name != "strategies_mauve" or arm.fields["unmask_temp"]
         ]
         assert all(f"{arm.label}: " in figure.alt for arm in shown)
+
+
+def test_the_pareto_figure_rings_what_no_other_dominates_over_all_budgets():
+    ppl = {(0.0, 20): 9.0, (0.0, 40): 5.0, (0.25, 20): 8.0, (0.25, 40): 6.0}
+    mauve = {(0.0, 20): 0.5, (0.0, 40): 0.5, (0.25, 20): 0.9, (0.25, 40): 0.8}
+    arms = [
+        Arm(
+            f"none t={t:g} N={n}",
+            "generated",
+            {
+                "gen_ppl": Score(ppl[t, n], 0.1, 4, "", "down", "gen_ppl"),
+                "mauve": Score(mauve[t, n], 0.01, 4, "", "up", "mauve"),
+            },
+            {"strategy": "none", "unmask_temp": t, "num_steps": n},
+        )
+        for t, n in ppl
+    ]
+    lone = dataclasses.replace(
+        arms[0], label="unscored", scores={"gen_ppl": arms[0].scores["mauve"]}
+    )
+    data = dataclasses.replace(report_data([]), arms=(*arms, lone))
+    edge = non_dominated_arms(arms, "gen_ppl", "mauve")
+    assert [arm.label for arm in edge] == ["none t=0 N=40", "none t=0.25 N=20", "none t=0.25 N=40"]
+    figure = pareto_figure(data)
+    assert "Not dominated: none t=0 N=40, none t=0.25 N=20, none t=0.25 N=40." in figure.alt
+    assert "none t=0 N=20: 0.5" in figure.alt
+    assert "unscored" not in figure.alt
+    twins = dataclasses.replace(arms[1], label="twin", fields={**arms[1].fields, "num_steps": 80})
+    drawn = pareto_figure(dataclasses.replace(data, arms=(*arms, twins))).svg
+    assert "t=0 N=40/80" in drawn  # equal points share one text
+    assert pareto_figure(dataclasses.replace(data, arms=())).png.startswith(b"\x89PNG")
+
+
+def test_sentences_print_signs_and_large_ratios_as_people_write_them():
+    arms = [seeded("none", REMASKED), seeded("high_entropy", NONE)]
+    text = gap_finding(interaction_gaps(arms, "mauve"))
+    assert "−0.296 ± 0.042" in text
+    assert "t(2) = −7.1" in text
+    assert "-" not in text
+    steep = grid(lambda s, t, n, seed: 100.0 * t + 0.01 * noise(s, t, n, seed))
+    text = effects_finding(factor_effects(steep, "mauve"))
+    assert "e+" not in text.replace("strategy", "")

@@ -1,22 +1,14 @@
 """The leaderboard's page: whole without scripts or network, and in a real browser."""
 
 import html
-import importlib.util
-import pathlib
 import re
 
+import board_world as world
 import pytest
 
 from dlmeval.evals import leaderboard as boards
 from dlmeval.evals import storage
 
-SPEC = importlib.util.spec_from_file_location(
-    "board_world", pathlib.Path(__file__).parents[1] / "board_world.py"
-)
-world = importlib.util.module_from_spec(SPEC)
-SPEC.loader.exec_module(world)
-
-RUNS = ("best", "near", "far", "edited", "dream")
 PHONE, DESK = (400, 850), (1280, 900)
 SHOWN = """return [...document.querySelectorAll("#table-leaderboard tbody tr")]
     .filter(row => row.getClientRects().length).map(row => row.dataset.name);"""
@@ -29,8 +21,7 @@ def board(tmp_path_factory):
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(storage.os, "fsync", lambda descriptor: None)
         paths = world.write_world(tmp_path_factory.mktemp("runs"))
-        runs = tuple(str(paths[name]) for name in RUNS)
-        return boards.build_board(boards.Settings(runs, (str(paths["theirs"]),)))
+        return boards.build_board(world.settings(paths))
 
 
 @pytest.fixture(scope="module")
@@ -83,16 +74,11 @@ def test_every_row_has_its_record_without_scripts(page, board):
 
 
 @pytest.fixture
-def load(driver, page):
+def load(driver, emulate, page):
     """Opens the page from disk at a size and colour scheme, at a fragment."""
 
     def open_page(size=DESK, scheme="light", fragment=""):
-        width, height = size
-        metrics = {"width": width, "height": height, "deviceScaleFactor": 1}
-        mobile = {"mobile": width < 600}
-        driver.execute_cdp_cmd("Emulation.setDeviceMetricsOverride", metrics | mobile)
-        media = {"features": [{"name": "prefers-color-scheme", "value": scheme}]}
-        driver.execute_cdp_cmd("Emulation.setEmulatedMedia", media)
+        emulate(size, scheme)
         driver.get("about:blank")
         driver.get(page.as_uri() + fragment)
         return driver

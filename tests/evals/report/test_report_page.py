@@ -8,6 +8,7 @@ import shlex
 import bs4
 import numpy as np
 import pytest
+from PIL import Image
 
 from dlmeval.evals.report import (
     Provenance,
@@ -159,10 +160,26 @@ def test_folder_holds_what_is_promised_and_nothing_half_written(report_folder):
     }
     tables = {f"tables/{t}.{s}" for t in ("profile", "compute") for s in ("md", "csv", "tex")}
     figures = {
-        f"figures/{f}.{s}" for f in ("frontier", "sweep", "trajectory") for s in ("svg", "png")
+        f"figures/{figure}{width}.{suffix}"
+        for figure in ("frontier", "sweep", "trajectory")
+        for width in ("", ".column")
+        for suffix in ("svg", "png")
     }
     assert files == tables | figures | {"tables/numbers.csv", "index.html"}
     assert (report_folder / "figures/sweep.png").read_bytes().startswith(b"\x89PNG")
+
+
+def test_a_figure_for_a_column_has_letters_as_large_as_one_for_a_page(report_folder):
+    widths, letters = {}, {}
+    for name in ("sweep", "sweep.column"):
+        svg = (report_folder / f"figures/{name}.svg").read_text(encoding="utf-8")
+        widths[name] = float(re.search(r'<svg [^>]*?width="([\d.]+)pt"', svg)[1]) / 72
+        letters[name] = min(float(size) for size in re.findall(r"font-size: ([\d.]+)px", svg))
+        with Image.open(report_folder / f"figures/{name}.png") as picture:
+            assert picture.width == pytest.approx(160 * widths[name], abs=1)
+    assert widths["sweep"] == pytest.approx(7.2)
+    assert widths["sweep.column"] == pytest.approx(3.7)
+    assert letters["sweep"] == letters["sweep.column"] >= 8
 
 
 def test_two_tables_of_one_name_are_refused(report_data, pages, tmp_path):
