@@ -98,7 +98,8 @@ def external_texts(items: Sequence[str]) -> dict[str, str]:
     """{generator: source} of NAME=SOURCE texts; a source may hold further equals signs.
 
     Raises:
-        InputError: no NAME or no SOURCE, a name given twice or one that another arm has.
+        InputError: no NAME or no SOURCE, a name given twice or one that another arm has, or texts
+            joined to one.
     """
     found: dict[str, str] = {}
     for item in items:
@@ -108,6 +109,10 @@ def external_texts(items: Sequence[str]) -> dict[str, str]:
         if name in found or name in _TAKEN:
             why = "is given twice" if name in found else "is the name of another arm"
             raise InputError(f"--external={item}: {name!r} {why}; choose another")
+        if "&join=" in source:
+            raise InputError(
+                f"--external={item}: &join= would cut windows across texts; leave it out"
+            )
         found[name] = source
     return found
 

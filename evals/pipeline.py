@@ -170,11 +170,11 @@ def _description(plan: Plan, sources: Sources, cost: Estimate, workdir: pathlib.
     lines = [f"experiment {plan.experiment}: {len(plan.cells)} cells in {workdir}", ""]
     labels = arm_labels(plan.cells)
     width = max(34, 2 + max(map(len, labels.values()), default=0))
-    lines.append(f"{'arm':<{width}}{'seed':>5}{'n':>7}{'length':>8}{'forwards':>10}")
+    lines.append(f"{'arm':<{width}}{'seed':>5}{'n':>7}{'length':>8}{'forwards ≤':>12}")
     for cell in plan.cells:
         label, count = labels[cell.fingerprint], cost.forwards[cell.fingerprint]
         lines.append(
-            f"{label:<{width}}{cell.seed:>5}{cell.num_samples:>7}{cell.gen_length:>8}{count:>10}"
+            f"{label:<{width}}{cell.seed:>5}{cell.num_samples:>7}{cell.gen_length:>8}{count:>12}"
         )
     lines += ["", "files needed:", *(f"  {line}" for line in _files(plan, sources)), ""]
     disk = sum(

@@ -1,10 +1,11 @@
 """Texts of files: lines, JSON lines, JSON, parquet; the source string that says which and how.
 
-    FILE[#FIELD][&split=MARKER][&empty=RULE]
+    FILE[#FIELD][&split=MARKER][&empty=RULE][&join=BETWEEN]
 
 `#FIELD` names the field of JSON and tables (default: `text_fields.DEFAULT_FIELDS`); `&split=MARKER`
 cuts every text at a marker such as <|endoftext|>, a .txt file at the marker instead of at newlines
-(backslash n stands for a newline); `&empty=RULE` is `refuse` (default), `drop` or `keep`.
+(backslash n stands for a newline); `&empty=RULE` is `refuse` (default), `drop` or `keep`;
+`&join=BETWEEN` makes one document of all texts (`&join=` puts a space between them).
 """
 
 import contextlib
@@ -26,10 +27,10 @@ KINDS = ".txt, .tokens, .jsonl, .json (each also with .gz) or .parquet"
 EMPTY_RULES = ("refuse", "drop", "keep")
 _KIND = r"\.(?:(?:txt|tokens|jsonl|json)(?:\.gz)?|parquet)"
 _SOURCE = re.compile(
-    rf"(?P<path>.+?{_KIND})(?:#(?P<field>.*?))?(?P<options>(?:&(?:split|empty)=.*)?)",
+    rf"(?P<path>.+?{_KIND})(?:#(?P<field>.*?))?(?P<options>(?:&(?:split|empty|join)=.*)?)",
     re.IGNORECASE | re.DOTALL,
 )
-_OPTION = re.compile(r"&(split|empty)=")
+_OPTION = re.compile(r"&(split|empty|join)=")
 
 
 class TextSource(NamedTuple):
@@ -40,12 +41,14 @@ class TextSource(NamedTuple):
         field: where the texts are in JSON and tables; None for the usual fields.
         split_at: marker at which texts are cut into documents; None leaves them whole.
         empty: one of `EMPTY_RULES`: what happens to texts without a visible character.
+        join: what is put between texts that become one document; None leaves them apart.
     """
 
     path: pathlib.Path
     field: str | None = None
     split_at: str | None = None
     empty: str | None = None
+    join: str | None = None
 
 
 class TextRows(NamedTuple):
@@ -78,12 +81,15 @@ def parse_source(source: str) -> TextSource:
     pieces = _OPTION.split(match["options"])[1:]
     names, values = pieces[::2], pieces[1::2]
     if len(set(names)) < len(names):
-        raise ValueError(f"text file {source!r}: each of &split= and &empty= may be given once")
-    options = dict(zip(names, values))
-    split_at = options.get("split")
+        raise ValueError(
+            f"text file {source!r}: &split=, &empty= and &join= may be given once each"
+        )
+    options = {name: value.replace("\\n", "\n") for name, value in zip(names, values)}
+    join = options.get("join")
     path = pathlib.Path(os.path.expanduser(match["path"]))
-    marker = None if split_at is None else split_at.replace("\\n", "\n")
-    return TextSource(path, match["field"] or None, marker, options.get("empty"))
+    between = " " if join == "" else join
+    field, marker = match["field"] or None, options.get("split")
+    return TextSource(path, field, marker, options.get("empty"), between)
 
 
 def read_texts(
@@ -135,6 +141,8 @@ def read_source(source: TextSource) -> TextRows:
         else:
             rows, field = _text_rows(_decoded(plain), kind, source)
         texts, num_dropped = _documents(rows, source.split_at, rule)
+    if source.join is not None:
+        texts = (source.join.join(texts),)
     return TextRows(texts, field, num_dropped, storage.sha256_hex(data), len(data))
 
 

@@ -38,7 +38,8 @@ def inputs(config: Settings, *, sources: Sources) -> Mapping[str, str]:
 def description(config: Settings, *, sources: Sources) -> list[str]:
     """Rows and the files that they are read from."""
     board = build_board(config, verify=False)
-    lines = [f"leaderboard of {len(board.rows)} rows at N={board.num_steps}", ""]
+    budget = "" if board.num_steps is None else f" at N={board.num_steps}"
+    lines = [f"leaderboard of {len(board.rows)} rows{budget}", ""]
     lines += [f"  {row.model.name:<32}{row.origin}" for row in board.rows]
     banks = sum(len(row.banks) for row in board.rows)
     return [*lines, "", f"forwards: none; {banks} banks are read and hashed"]

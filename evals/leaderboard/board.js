@@ -18,7 +18,7 @@
     none.hidden = shown > 0;
     filters.querySelector("output").textContent = `${shown} of ${rows.length} rows`;
   }
-  filters.addEventListener("input", filter);
+  for (const kind of ["input", "change"]) filters.addEventListener(kind, filter);
   filters.addEventListener("submit", (event) => event.preventDefault());
   filters.hidden = false;
   filter();

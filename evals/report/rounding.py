@@ -51,6 +51,13 @@ def plain_text(number: Score) -> str:
     return body + power_of_ten(exponent)
 
 
+def p_text(p: float | None) -> str:
+    """A p value behind its letter: `p = 0.19`, `p < 0.0001`, `p = –` where there is none."""
+    if p is None:
+        return "p = –"
+    return f"p = {p:.2g}" if p >= 1e-4 else "p < 0.0001"
+
+
 def power_of_ten(exponent: int) -> str:
     """`×10⁻⁵`, or nothing for an exponent of zero."""
     return f"×10{str(exponent).translate(_SUPERSCRIPT)}" if exponent else ""

@@ -99,6 +99,8 @@ def import_bank(
     _check_output(output)
     with naming(f"--texts={source}"):
         file = parse_source(source)
+        if file.join is not None:
+            raise ValueError("&join= would make one sample of all texts; leave it out")
         rows = read_source(file)
     named = None
     if tokenizer is not None:

@@ -127,6 +127,11 @@ def read_plan(workdir: pathlib.Path) -> Plan:
     Raises:
         InputError: no plan, or one of another version.
     """
+    if not (workdir / PLAN).exists():
+        raise InputError(
+            f"{workdir} holds no plan.json, so it is no workdir of a run; run its experiment first"
+            " or name another folder"
+        )
     record = storage.read_json(workdir / PLAN)
     try:
         settings = record["scoring"]

@@ -209,6 +209,7 @@ def test_the_study_reads_scores_only_and_keeps_to_them(toy, finished, tmp_path):
 
 
 def test_workdirs_that_are_no_workdirs_are_named(toy, tmp_path):
-    for workdirs, message in (((), "--workdirs is empty"), (("nowhere",), "nowhere/plan.json")):
+    wanted = r"nowhere holds no plan\.json, .*run its experiment first"
+    for workdirs, message in (((), "--workdirs is empty"), (("nowhere",), wanted)):
         with pytest.raises(InputError, match=message):
             dry_run("agreement", {"workdirs": workdirs}, tmp_path / "a", sources=toy.toy_sources())

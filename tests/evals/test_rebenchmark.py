@@ -134,6 +134,7 @@ def test_features_of_an_encoder_take_the_place_of_the_scorers(toy, config):
         (("=a.jsonl",), "NAME=SOURCE"),
         (("periodic=a.jsonl",), "name of another arm"),
         (("mdlm=a.jsonl", "mdlm=b.jsonl"), "given twice"),
+        (("mdlm=a.jsonl&join=",), "cut windows across texts"),
     ],
 )
 def test_external_texts_that_cannot_be_told_apart_are_refused(items, message):

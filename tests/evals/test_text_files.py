@@ -2,6 +2,7 @@
 
 import gzip
 import json
+import pathlib
 import subprocess
 import sys
 
@@ -125,8 +126,24 @@ def test_sources_are_taken_apart():
         ("no#1/a.parquet#Q&A", "no#1/a.parquet", "Q&A", None, None),
     ):
         found = parse_source(source)
-        assert (str(found.path), *found[1:]) == (path, field, marker, empty)
+        assert (str(found.path), *found[1:]) == (path, field, marker, empty, None)
+    assert parse_source("a.tokens&join=").join == " "
+    assert parse_source("a.jsonl#x&join=\\n&empty=drop") == (
+        pathlib.Path("a.jsonl"),
+        "x",
+        None,
+        "drop",
+        "\n",
+    )
     assert not str(parse_source("~/a.txt").path).startswith("~")
+
+
+def test_sentences_are_joined_to_one_document(tmp_path):
+    path = put(tmp_path / "a.tokens", "One .\n\nTwo .\nThree .\n")
+    rows = read_source(parse_source(f"{path}&empty=drop&join="))
+    assert rows.texts == ("One . Two . Three .",)
+    assert rows.num_dropped == 1
+    assert corpora.load_corpus(f"{path}&join=\\n").documents == ("One .\nTwo .\nThree .",)
 
 
 def test_a_marker_cuts_documents(tmp_path):

@@ -155,6 +155,7 @@ def test_equal_imports_give_equal_bytes(tmp_path, texts):
     [
         ("#out", {}, r"^--texts=.*empty texts: 1 \(line 3\); write &empty=drop"),
         ("", {}, r"^--texts=.*line 1: needs an object with one of the fields text"),
+        ("#out&empty=drop&join=", {}, "^--texts=.*&join= would make one sample"),
         ("#out&empty=drop", {"num_tokens": 4}, "--num_tokens=4 needs --tokenizer"),
         ("#out&empty=drop", {"num_tokens": 0, "tokenizer": "x"}, "--num_tokens=0 must be"),
         ("#out&empty=drop", {"nfe": -1}, "--nfe=-1 must be at least 0"),

@@ -13,7 +13,7 @@ from ...statistics import spearman
 from ..data import STDERR, Arm, ReportData
 from ..figures import Figure, render
 from ..points import draw_null, null_key
-from ..rounding import plain_text
+from ..rounding import p_text, plain_text
 from ..series import look
 from ..tables import Entry, Head, Row, Table
 from .gaps import LEVEL
@@ -100,7 +100,7 @@ def response_finding(found: Sequence[Response], title: str = "MAUVE") -> str:
         verdict = "separated" if one.p <= LEVEL else "not separated"
         parts.append(
             f"{one.strategy}: ρ = {f'{one.rho:.2f}'.replace('-', '−')} over {one.n} fractions, "
-            f"p = {one.p:.2g}, {verdict} from 0"
+            f"{p_text(one.p)}, {verdict} from 0"
         )
     return f"Rank correlation of churn and {title}, fractions as points: {'; '.join(parts)}."
 

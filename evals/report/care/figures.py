@@ -163,6 +163,7 @@ def _panels(
         axes = grid[place // columns][place % columns]
         panel(axes, value)
         axes.set_xlabel(titles[0])
+        axes.tick_params(labelbottom=True)  # shared axes keep them for the lowest panels
         if place % columns == 0:
             axes.set_ylabel(titles[1])
     for axes in grid.flat[len(values) :]:

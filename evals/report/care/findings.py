@@ -8,6 +8,7 @@ from ...errors import InputError, one_line
 from ...protocol import ProtocolReport, badge
 from ...statistics import holm, paired_test
 from ...workdir.seed_scores import SeededArm
+from ..rounding import p_text
 from .factors import FACTORS, FactorEffects
 from .gaps import LEVEL, Gap, paired_scores
 from .tables import TITLES
@@ -43,11 +44,11 @@ def gap_finding(gaps: Sequence[Gap]) -> str:
     text = (
         f"{chosen.first} minus {chosen.second} in {title}: {_signed(test.mean)} ± "
         f"{test.stderr:.3f} (paired over {test.df + 1} seeds, t({test.df}) = {_signed(test.t, 2)}, "
-        f"p = {_p(test.p)}, bootstrap interval {_signed(interval.low)} to "
+        f"{p_text(test.p)}, bootstrap interval {_signed(interval.low)} to "
         f"{_signed(interval.high)}"
     )
     if len(gaps) > 1:
-        text += f"; p = {_p(chosen.adjusted)} after Holm's correction for {len(gaps)} gaps"
+        text += f"; {p_text(chosen.adjusted)} after Holm's correction for {len(gaps)} gaps"
     text += f"): {verdict} at the 5 % level."
     if chosen.warning:
         text += f" {chosen.warning[0].upper()}{chosen.warning[1:]}."
@@ -140,7 +141,7 @@ def _effect(effects: FactorEffects, name: str) -> str:
     verdict = "separated" if held else "not separated"
     return (
         f"{name.replace(':', ' by ')} (partial η² = {row.partial_eta2:.2f}, F({row.df}, "
-        f"{effects.rows[-1].df}) = {_f(row.f)}, p = {_p(row.p)}, permuted p = {_p(permuted.p)}; "
+        f"{effects.rows[-1].df}) = {_f(row.f)}, {p_text(row.p)}, permuted {p_text(permuted.p)}; "
         f"{verdict} from noise between seeds)"
     )
 
@@ -153,7 +154,3 @@ def _f(value: float | None) -> str:
     if value is None:
         return "–"
     return f"{value:.3g}" if value < 1000 else f"{value:.0f}"
-
-
-def _p(value: float | None) -> str:
-    return "–" if value is None else f"{value:.2g}"

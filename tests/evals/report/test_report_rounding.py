@@ -2,7 +2,7 @@
 
 import pytest
 
-from dlmeval.evals.report.rounding import latex_text, plain_text, round_number
+from dlmeval.evals.report.rounding import latex_text, p_text, plain_text, round_number
 from dlmeval.evals.scoring.scores import Score
 
 
@@ -64,3 +64,13 @@ def test_dust_below_float32_counts_as_no_standard_error():
     assert round_number(2.732477884059707, 2.5e-15) == ("2.732", "0", 0)
     assert round_number(0.004072096199, 9e-11) == ("0.004072", "0", 0)
     assert round_number(1.0, 1e-5) == ("1.000000", "0.000010", 0)
+
+
+def test_a_p_value_below_four_decimals_is_a_bound():
+    assert [p_text(p) for p in (0.187, 1e-4, 9.9e-5, 0.0, None)] == [
+        "p = 0.19",
+        "p = 0.0001",
+        "p < 0.0001",
+        "p < 0.0001",
+        "p = –",
+    ]
