@@ -9,7 +9,7 @@ import sqlite3
 from typing import NamedTuple
 
 from ..banks.bank import read_bank
-from . import text_files
+from . import text_files, text_source
 
 _VERSE_MARK = re.compile(r"(\d+):(\d+)\s*")
 # Chapter i (canonical order, from 0) is held out, validation or training by i alone.
@@ -110,7 +110,7 @@ def split_rule() -> str:
 
 def _read_file(source: str) -> tuple[str, ...]:
     try:
-        file = text_files.parse_source(source)
+        file = text_source.parse_source(source)
     except ValueError as error:
         raise ValueError(
             f"corpus {source!r} is neither kjv:train, kjv:validation, kjv:heldout, bank:FOLDER nor"
@@ -118,7 +118,7 @@ def _read_file(source: str) -> tuple[str, ...]:
         ) from error
     if file.empty == "keep":
         raise ValueError(f"corpus {source!r}: documents must hold text; write &empty=drop")
-    if file.empty is None and text_files.holds_lines(file.path) and file.split_at is None:
+    if file.empty is None and text_source.holds_lines(file.path) and file.split_at is None:
         file = file._replace(empty="drop")  # blank lines between documents are no documents
     return text_files.read_source(file).texts
 

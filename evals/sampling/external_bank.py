@@ -11,8 +11,9 @@ from ...models import gguf_config, model_files, text_tokens
 from ...models import sources as model_sources
 from ..banks.bank import MANIFEST, Sample
 from ..banks.bank_writer import write_bank
-from ..corpora.text_files import TextRows, TextSource, parse_source, read_source
+from ..corpora.text_files import TextRows, read_source
 from ..corpora.text_filter import english_filter
+from ..corpora.text_source import TextSource, parse_source
 from ..environment import environment
 from ..errors import BankExistsError, InputError, naming
 

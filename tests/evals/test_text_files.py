@@ -12,7 +12,8 @@ from hypothesis import strategies as st
 
 from dlmeval.evals import corpora, write_bank
 from dlmeval.evals.banks.bank import Sample
-from dlmeval.evals.corpora.text_files import TextSource, parse_source, read_source, read_texts
+from dlmeval.evals.corpora.text_files import read_source, read_texts
+from dlmeval.evals.corpora.text_source import TextSource, parse_source
 
 TEXTS = ("one text", 'a "second" – text', "漢字 and more")
 VISIBLE = st.text(min_size=1).filter(
