@@ -9,6 +9,7 @@ from .paired import PairedTest, SignFlipTest, paired_test, paired_values, sign_f
 from .permutation import PermutationRow, permutation_anova
 from .rank_intervals import RankInterval, RankIntervals, rank_intervals
 from .ranks import mean_rank, spearman
+from .ratings import Match, Ratings, Spread, bradley_terry, elo_ratings, elo_spread
 from .reported_effects import EffectCheck, ReportedEffect, check_reported
 
 __all__ = [
@@ -17,15 +18,21 @@ __all__ = [
     "EtaInterval",
     "FactorialTable",
     "Interval",
+    "Match",
     "PairedTest",
     "PermutationRow",
     "RankInterval",
     "RankIntervals",
+    "Ratings",
     "ReportedEffect",
     "SignFlipTest",
+    "Spread",
     "anova",
     "bootstrap_interval",
+    "bradley_terry",
     "check_reported",
+    "elo_ratings",
+    "elo_spread",
     "factorial_table",
     "holm",
     "mean_rank",
