@@ -17,7 +17,7 @@ from ..report import write_report
 from ..report.care.acceptance import acceptance_data, acceptance_page
 from ..sources import Sources
 from ..workdir.across import CorpusArms, arms_by_corpus
-from ..workdir.joined import scored_digests
+from ..workdir.joined import digests_of, reading_lines
 from ..workdir.plan import make_study_plan
 
 
@@ -36,7 +36,7 @@ def inputs(config: Config, *, sources: Sources) -> Mapping[str, str]:
             that differ in more than the corpus.
     """
     _read(config)
-    return {name: scored_digests(pathlib.Path(name)) for name in config.workdirs}
+    return digests_of(config.workdirs)
 
 
 def description(config: Config, *, sources: Sources) -> list[str]:
@@ -45,9 +45,7 @@ def description(config: Config, *, sources: Sources) -> list[str]:
     return [
         f"arms: {len(found[0].arms)}",
         f"corpora: {', '.join(one.corpus for one in found)}",
-        "files needed:",
-        *(f"  scores of {name}" for name in config.workdirs),
-        "forwards: 0; time: seconds; memory: below 1 GB",
+        *reading_lines(config.workdirs),
     ]
 
 

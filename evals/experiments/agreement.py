@@ -18,7 +18,7 @@ from ..report import write_report
 from ..report.rebenchmark.agreement_sections import agreement_data, agreement_page
 from ..report.rebenchmark.agreement_tables import column_directions
 from ..sources import Sources
-from ..workdir.joined import JoinedArm, join_workdirs, scored_digests
+from ..workdir.joined import JoinedArm, digests_of, join_workdirs, reading_lines
 from ..workdir.plan import make_study_plan
 
 
@@ -53,7 +53,7 @@ def inputs(config: Config, *, sources: Sources) -> Mapping[str, str]:
     """
     arms = _joined(config)
     column_directions(arms, config.columns)
-    return {name: scored_digests(pathlib.Path(name)) for name in config.workdirs}
+    return digests_of(config.workdirs)
 
 
 def description(config: Config, *, sources: Sources) -> list[str]:
@@ -63,9 +63,7 @@ def description(config: Config, *, sources: Sources) -> list[str]:
     return [
         f"generators: {len(arms)}, of which {naive} naive samplers",
         f"columns: {', '.join(column_directions(arms, config.columns))}",
-        "files needed:",
-        *(f"  scores of {name}" for name in config.workdirs),
-        "forwards: 0; time: seconds; memory: below 1 GB",
+        *reading_lines(config.workdirs),
     ]
 
 

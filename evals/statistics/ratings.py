@@ -113,7 +113,7 @@ def elo_spread(
     """
     count = positive_count(num_orders, "num_orders")
     rng = random_seed(seed)
-    found: dict[str, list[float]] = {name: [] for name in elo_ratings(matches).ratings}
+    found: dict[str, list[float]] = {name: [] for name in _counts(_counted(matches))}
     for _ in range(count):
         order = rng.permutation(len(matches))
         shuffled = elo_ratings([matches[i] for i in order], k=k, initial=initial)
@@ -131,8 +131,9 @@ def bradley_terry(matches: Sequence[Match]) -> Ratings:
     P(a better than b) = 1 / (1 + 10^((R_b − R_a) / 400)); an even match is half a win for each.
 
     Raises:
-        InputError: as `elo_ratings`, or sources that no chain of wins and even matches joins in
-            both directions, whose distance would be infinite or arbitrary; they are named.
+        InputError: as `elo_ratings`, sources that no chain of wins and even matches joins in both
+            directions, whose distance would be infinite or arbitrary (they are named), or a fit
+            that does not converge.
     """
     kept = _counted(matches)
     counts = _counts(kept)
@@ -144,27 +145,20 @@ def bradley_terry(matches: Sequence[Match]) -> Ratings:
         wins[a, b] += score
         wins[b, a] += 1.0 - score
     _check_joined(wins, names)
-    found = scipy.optimize.minimize(
-        _loss,
-        np.zeros(len(names)),
-        (wins,),
-        method="trust-exact",
-        jac=_slope,
-        hess=_curvature,
-        options={"gtol": 1e-10},
+    # The slope of the likelihood is 0 at one point alone, as the likelihood is concave.
+    found = scipy.optimize.root(
+        _slope, np.zeros(len(names)), (wins / wins.sum(),), jac=_curvature, tol=1e-13
     )
+    if not found.success:
+        raise InputError(f"the fit of {len(kept)} matches did not converge: {found.message}")
     strengths = (found.x - found.x.mean()) * SCALE / np.log(10.0) + MEAN
     return Ratings(dict(zip(names, strengths.tolist(), strict=True)), (), counts)
 
 
-def _loss(x: Float[np.ndarray, "n"], wins: Float[np.ndarray, "n n"]) -> float:
-    # The sum is free, as only differences count; held at 0 the optimum is unique.
-    return float((wins * np.logaddexp(0.0, x[None, :] - x[:, None])).sum() + x.sum() ** 2)
-
-
 def _slope(x: Float[np.ndarray, "n"], wins: Float[np.ndarray, "n n"]) -> Float[np.ndarray, "n"]:
     lost = wins / (1.0 + np.exp(x[:, None] - x[None, :]))
-    return lost.sum(axis=0) - lost.sum(axis=1) + 2.0 * x.sum()
+    # The sum is free, as only differences count; held at 0 the solution is unique.
+    return lost.sum(axis=0) - lost.sum(axis=1) + x.sum()
 
 
 def _curvature(
@@ -172,16 +166,19 @@ def _curvature(
 ) -> Float[np.ndarray, "n n"]:
     chance = 1.0 / (1.0 + np.exp(x[None, :] - x[:, None]))
     weight = (wins + wins.T) * chance * (1.0 - chance)
-    return np.diag(weight.sum(axis=1)) - weight + 2.0
+    return np.diag(weight.sum(axis=1)) - weight + 1.0
 
 
 def _check_joined(wins: Float[np.ndarray, "n n"], names: Sequence[str]) -> None:
     count, group = scipy.sparse.csgraph.connected_components(wins > 0, connection="strong")
     if count > 1:
-        first = [name for name, g in zip(names, group, strict=True) if g == group[0]]
+        smallest = np.argmin(np.bincount(group)[group])
+        apart = [name for name, g in zip(names, group, strict=True) if g == group[smallest]]
+        more = f" and {len(apart) - 8} more" if apart[8:] else ""
         raise InputError(
-            f"{', '.join(first)} are not joined with the other sources by wins in both directions,"
-            " so that no finite distance is most likely; add matches, or use elo_ratings"
+            f"{', '.join(apart[:8])}{more} are not joined with the other sources by wins in both"
+            " directions, so that no finite distance is most likely; add matches, or use"
+            " elo_ratings"
         )
 
 

@@ -85,15 +85,27 @@ def join_workdirs(workdirs: Sequence[pathlib.Path]) -> tuple[JoinedArm, ...]:
     )
 
 
-def scored_digests(workdir: pathlib.Path) -> str:
-    """A digest of a workdir's plan and scores, which changes when any number does.
+def digests_of(workdirs: Sequence[str]) -> dict[str, str]:
+    """{workdir: digest of its plan and scores}, which changes when any number does.
 
     Raises:
         InputError: a workdir that is not scored.
     """
-    plan = read_plan(workdir)
-    found = load_scores(plan, workdir)
-    return content_digest({one.cell.fingerprint: _leaves(one) for one in found})
+    found = {}
+    for name in workdirs:
+        plan = read_plan(pathlib.Path(name))
+        scores = load_scores(plan, pathlib.Path(name))
+        found[name] = content_digest({one.cell.fingerprint: _leaves(one) for one in scores})
+    return found
+
+
+def reading_lines(workdirs: Sequence[str]) -> list[str]:
+    """The end of a dry run of a study that reads scored workdirs and draws nothing."""
+    return [
+        "files needed:",
+        *(f"  scores of {name}" for name in workdirs),
+        "forwards: 0; time: seconds; memory: below 1 GB",
+    ]
 
 
 def _leaves(scores: CellScores) -> dict[str, Any]:

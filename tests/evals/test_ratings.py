@@ -90,6 +90,15 @@ def test_the_fit_is_that_of_the_minorisation_algorithm_in_any_order():
         assert found.trace == ()
 
 
+def test_the_fit_depends_on_shares_of_wins_alone():
+    matches = random_matches(np.random.default_rng(2))
+    once, often = bradley_terry(matches), bradley_terry(matches * 1000)
+    assert often.ratings == pytest.approx(once.ratings, abs=1e-6)
+    assert often.num_matches == {name: 1000 * n for name, n in once.num_matches.items()}
+    rare = bradley_terry([Match("a", "b", 1)] * 99_999 + [Match("b", "a", 1)]).ratings
+    assert rare["a"] - rare["b"] == pytest.approx(400.0 * math.log10(99_999), abs=1e-3)
+
+
 def test_a_cycle_of_wins_is_even():
     cycle = [Match("a", "b", 1), Match("b", "c", 1), Match("c", "a", 1)]
     assert list(bradley_terry(cycle).ratings.values()) == pytest.approx([1500.0] * 3)
@@ -98,6 +107,13 @@ def test_a_cycle_of_wins_is_even():
 def test_who_never_loses_has_no_finite_strength():
     with pytest.raises(InputError, match=r"^a are not joined with the other sources"):
         bradley_terry([Match("a", "b", 1), Match("b", "c", 0.5)])
+    chain = [Match(f"s{i}", f"s{i + 1}", 0.5) for i in range(20)]
+    ends = [Match("s0", f"t{i}", 1) for i in range(10)] + [
+        Match("t0", f"t{i}", 0.5) for i in (1, 2)
+    ]
+    ends += [Match(f"t{i}", f"t{i + 1}", 0.5) for i in range(9)]
+    with pytest.raises(InputError, match=r"^t0, t1, t2, t3, t4, t5, t6, t7 and 2 more are not"):
+        bradley_terry([*chain, *ends])
     with pytest.raises(InputError, match="a, b are not joined"):
         bradley_terry([Match("a", "b", 0.5), Match("c", "d", 0.5)])
 

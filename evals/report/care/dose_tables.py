@@ -12,6 +12,7 @@ from ...scoring.scores import Score
 from ...statistics import spearman
 from ..data import STDERR, Arm, ReportData
 from ..figures import Figure, render
+from ..labels import columns_that_fit
 from ..points import draw_null, null_key
 from ..rounding import p_text, plain_text
 from ..series import look
@@ -129,7 +130,9 @@ def dose_figure(data: ReportData, churn: Mapping[str, Score], metric: str = "mau
             handles.append(null_key())
         axes.set_xlabel("churn (% of positions put back or changed a step)")
         axes.set_ylabel(title)
-        canvas.legend(handles=handles, loc="outside lower center", ncols=3)
+        texts = [str(handle.get_label()) for handle in handles]
+        columns = columns_that_fit(texts, width, 3)
+        canvas.legend(handles=handles, loc="outside lower center", ncols=columns)
         return canvas
 
     spots = "; ".join(

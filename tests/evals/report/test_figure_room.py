@@ -8,6 +8,7 @@ from matplotlib.colors import to_hex
 
 from dlmeval.evals.report import data as records
 from dlmeval.evals.report import figures, line_figures
+from dlmeval.evals.report.care import dose_tables
 from dlmeval.evals.report.labels import columns_that_fit
 from dlmeval.evals.report.rebenchmark import figures as maps
 from dlmeval.evals.report.rebenchmark.size_tables import sized
@@ -61,8 +62,29 @@ def drawn(request, crowd, monkeypatch):
     return name, canvas
 
 
+@pytest.mark.parametrize("width", [figures.WIDE, figures.NARROW])
+def test_no_text_leaves_the_dose_figure(width, monkeypatch):
+    arms = []
+    for strategy in ("high_entropy", "random", "running_confidence"):
+        for f in (0.0, 0.15):
+            score = Score(0.5 + f, 0.1, 64, "score", "up", "mauve")
+            fields = {"strategy": strategy, "remask_fraction": f}
+            arms.append(records.Arm(f"{strategy} f={f}", "generated", {"mauve": score}, fields))
+    band = {"mauve": Band(0.95, 0.94, 0.96, 0.01, 2, "score", "mauve")}
+    data = records.ReportData("dose", tuple(arms), records.Provenance("run"), null_band=band)
+    churn = {a.label: Score(0.01, 0.001, 8, "share", None, "churn") for a in arms}
+    monkeypatch.setattr(dose_tables, "render", lambda name, caption, alt, draw: draw)
+    with matplotlib.style.context(["default", str(figures.STYLE)]):
+        canvas = dose_tables.dose_figure(data, churn)(width)
+        canvas.draw_without_rendering()
+    check_room(canvas)
+
+
 def test_no_text_leaves_the_figure(drawn):
-    _, canvas = drawn
+    check_room(drawn[1])
+
+
+def check_room(canvas):
     axes, legend = canvas.axes[0], canvas.legends[0]
     texts = [axes.xaxis.label, axes.yaxis.label, *axes.texts, *legend.get_texts()]
     frame = canvas.bbox
